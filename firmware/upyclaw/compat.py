@@ -1,0 +1,247 @@
+"""The one place where MicroPython and CPython differ.
+
+Owns: clock and epoch, ticks, JSON with joined surrogates, UTF-8 cleaning, a bounded asyncio queue,
+heap figures. Everything else in the package is the same on both. Must not touch files or hardware.
+
+Limits: times are whole Unix seconds (1970) in files and in RAM, whatever the chip's own epoch is (B08).
+"""
+
+import asyncio
+import gc
+import json
+import sys
+import time
+
+MICROPYTHON = sys.implementation.name == "micropython"
+
+if MICROPYTHON:
+    from micropython import const
+
+    ticks_ms = time.ticks_ms
+    ticks_diff = time.ticks_diff
+    ticks_add = time.ticks_add
+else:
+
+    def const(value):
+        """Return `value`; MicroPython's compiler folds it into the code."""
+        return value
+
+    def ticks_ms():
+        """Milliseconds of a clock that only goes forward; compare with `ticks_diff` alone."""
+        return time.monotonic_ns() // 1000000
+
+    def ticks_diff(a, b):
+        """Milliseconds from tick `b` to tick `a`."""
+        return a - b
+
+    def ticks_add(a, delta):
+        """Tick `a` moved by `delta` milliseconds."""
+        return a + delta
+
+
+# Seconds between 1970 and the epoch of this runtime: 0, or 946,684,800 where time starts in 2000.
+_EPOCH = 946684800 if time.gmtime(0)[0] == 2000 else 0
+# A clock that shows less than 2024-01-01 was never set.
+_SANE = const(1704067200)
+
+_clock_shift = 0
+
+
+def unix_time():
+    """Unix seconds now, or 0 while the clock was never set."""
+    now = int(time.time()) + _EPOCH + _clock_shift
+    return now if now >= _SANE else 0
+
+
+def set_unix_time(seconds):
+    """Set the clock to `seconds` (Unix). Values before 2024 are ignored: nobody's clock says that."""
+    global _clock_shift
+    if seconds >= _SANE:
+        _clock_shift = int(seconds) - int(time.time()) - _EPOCH
+
+
+def mem_free():
+    """Free bytes of the heap, 0 where the runtime does not tell."""
+    return gc.mem_free() if hasattr(gc, "mem_free") else 0
+
+
+def join_surrogates(text):
+    """Join escaped surrogate pairs into one character; a lone half becomes U+FFFD (B06).
+
+    MicroPython's `json.loads` leaves `\\ud83d\\ude00` as two halves, and encoding them writes bytes
+    that are not UTF-8.
+    """
+    for ch in text:
+        if 0xD800 <= ord(ch) < 0xE000:
+            break
+    else:
+        return text
+    out = []
+    high = 0
+    for ch in text:
+        c = ord(ch)
+        if 0xDC00 <= c < 0xE000 and high:
+            out.append(chr(0x10000 + ((high - 0xD800) << 10) + (c - 0xDC00)))
+            high = 0
+            continue
+        if high:
+            out.append("\ufffd")
+            high = 0
+        if 0xD800 <= c < 0xDC00:
+            high = c
+        elif 0xDC00 <= c < 0xE000:
+            out.append("\ufffd")
+        else:
+            out.append(ch)
+    if high:
+        out.append("\ufffd")
+    return "".join(out)
+
+
+def _join(value):
+    if isinstance(value, str):
+        return join_surrogates(value)
+    if isinstance(value, list):
+        for i in range(len(value)):
+            value[i] = _join(value[i])
+        return value
+    if isinstance(value, dict):
+        for key in list(value):
+            value[key] = _join(value[key])
+    return value
+
+
+def json_loads(text):
+    """Parse JSON (str or bytes); every string in it is valid Unicode afterwards. Raises ValueError."""
+    return _join(json.loads(text))
+
+
+def utf8_len(first):
+    """Bytes of the UTF-8 sequence that starts with byte `first`; 0 if none can start with it."""
+    if first < 0x80:
+        return 1
+    if 0xC2 <= first < 0xE0:
+        return 2
+    if 0xE0 <= first < 0xF0:
+        return 3
+    if 0xF0 <= first < 0xF5:
+        return 4
+    return 0
+
+
+def _sequence_ok(data, i, n, end):
+    if i + n > end:
+        return False
+    for k in range(i + 1, i + n):
+        if data[k] & 0xC0 != 0x80:
+            return False
+    first = data[i]
+    second = data[i + 1] if n > 1 else 0
+    if first == 0xE0:
+        return second >= 0xA0
+    if first == 0xED:
+        return second < 0xA0
+    if first == 0xF0:
+        return second >= 0x90
+    if first == 0xF4:
+        return second < 0x90
+    return True
+
+
+def utf8_clean(data):
+    """Return `data` (bytes-like) as str; each byte that is not UTF-8 becomes U+FFFD (B05).
+
+    `bytes.decode(errors=)` is ignored on MicroPython, hence by hand.
+    """
+    try:
+        text = bytes(data).decode()
+        # MicroPython's decoder lets surrogates through.
+        return join_surrogates(text)
+    except (UnicodeError, ValueError):
+        pass
+    out = []
+    start = i = 0
+    end = len(data)
+    while i < end:
+        n = utf8_len(data[i])
+        if n and _sequence_ok(data, i, n, end):
+            i += n
+            continue
+        if i > start:
+            out.append(bytes(data[start:i]).decode())
+        out.append("\ufffd")
+        i += 1
+        start = i
+    if i > start:
+        out.append(bytes(data[start:i]).decode())
+    return "".join(out)
+
+
+def utf8_cut(data, limit):
+    """Largest n <= `limit` such that `data[:n]` (UTF-8 bytes-like) does not end inside a character."""
+    n = len(data)
+    if n <= limit:
+        return n
+    n = limit
+    while n > 0 and data[n] & 0xC0 == 0x80:
+        n -= 1
+    return n
+
+
+class QueueEmpty(Exception):
+    """`get_nowait` found nothing."""
+
+
+class QueueFull(Exception):
+    """`put_nowait` found no room."""
+
+
+class Queue:
+    """A bounded FIFO for asyncio with the API of `asyncio.Queue` (MicroPython has none, B61)."""
+
+    def __init__(self, maxsize=0):
+        self.maxsize = maxsize
+        self._items = []
+        self._put = asyncio.Event()
+        self._got = asyncio.Event()
+
+    def qsize(self):
+        """Number of items that wait."""
+        return len(self._items)
+
+    def empty(self):
+        """True if nothing waits."""
+        return not self._items
+
+    def full(self):
+        """True if a `put` would have to wait."""
+        return 0 < self.maxsize <= len(self._items)
+
+    def put_nowait(self, item):
+        """Add `item`; raises QueueFull."""
+        if self.full():
+            raise QueueFull()
+        self._items.append(item)
+        self._put.set()
+
+    def get_nowait(self):
+        """Take the oldest item; raises QueueEmpty."""
+        if not self._items:
+            raise QueueEmpty()
+        item = self._items.pop(0)
+        self._got.set()
+        return item
+
+    async def put(self, item):
+        """Add `item`, waiting for room."""
+        while self.full():
+            self._got.clear()
+            await self._got.wait()
+        self.put_nowait(item)
+
+    async def get(self):
+        """Take the oldest item, waiting for one."""
+        while not self._items:
+            self._put.clear()
+            await self._put.wait()
+        return self.get_nowait()
