@@ -1,4 +1,4 @@
-"""Where the firmware's source and the board folders lie, in a checkout and in an installed wheel."""
+"""Where the firmware source and the board folders lie, in a checkout and in an installed wheel."""
 
 from __future__ import annotations
 

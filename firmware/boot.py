@@ -1,0 +1,1 @@
+"""Start-up of the board: nothing but what must come before main.py."""

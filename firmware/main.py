@@ -1,0 +1,5 @@
+"""Start the app."""
+
+import upyclaw.app
+
+upyclaw.app.main()
