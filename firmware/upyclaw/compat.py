@@ -3,7 +3,7 @@
 Owns: clock and epoch, ticks, JSON with joined surrogates, UTF-8 cleaning, a bounded asyncio queue,
 heap figures. Everything else in the package is the same on both. Must not touch files or hardware.
 
-Limits: times are whole Unix seconds (1970) in files and in RAM, whatever the chip's own epoch is (B08).
+Times are whole Unix seconds (1970) in files and in RAM, whatever the chip's own epoch is (B08).
 """
 
 import asyncio
@@ -22,19 +22,19 @@ if MICROPYTHON:
     ticks_add = time.ticks_add
 else:
 
-    def const(value):
+    def const(value):  # type: ignore[misc]
         """Return `value`; MicroPython's compiler folds it into the code."""
         return value
 
-    def ticks_ms():
+    def ticks_ms():  # type: ignore[misc]
         """Milliseconds of a clock that only goes forward; compare with `ticks_diff` alone."""
-        return time.monotonic_ns() // 1000000
+        return time.monotonic_ns() // 1000000  # type: ignore[attr-defined]
 
-    def ticks_diff(a, b):
+    def ticks_diff(a, b):  # type: ignore[misc]
         """Milliseconds from tick `b` to tick `a`."""
         return a - b
 
-    def ticks_add(a, delta):
+    def ticks_add(a, delta):  # type: ignore[misc]
         """Tick `a` moved by `delta` milliseconds."""
         return a + delta
 
@@ -54,7 +54,7 @@ def unix_time():
 
 
 def set_unix_time(seconds):
-    """Set the clock to `seconds` (Unix). Values before 2024 are ignored: nobody's clock says that."""
+    """Set the clock to `seconds` (Unix). Values before 2024 are ignored: no set clock says that."""
     global _clock_shift
     if seconds >= _SANE:
         _clock_shift = int(seconds) - int(time.time()) - _EPOCH
@@ -68,8 +68,8 @@ def mem_free():
 def join_surrogates(text):
     """Join escaped surrogate pairs into one character; a lone half becomes U+FFFD (B06).
 
-    MicroPython's `json.loads` leaves `\\ud83d\\ude00` as two halves, and encoding them writes bytes
-    that are not UTF-8.
+    MicroPython's `json.loads` leaves `\\ud83d\\ude00` as two halves, and encoding them writes
+    bytes that are not UTF-8.
     """
     for ch in text:
         if 0xD800 <= ord(ch) < 0xE000:
@@ -112,7 +112,7 @@ def _join(value):
 
 
 def json_loads(text):
-    """Parse JSON (str or bytes); every string in it is valid Unicode afterwards. Raises ValueError."""
+    """Parse JSON (str or bytes); every string in it is valid Unicode then. Raises ValueError."""
     return _join(json.loads(text))
 
 
@@ -151,6 +151,7 @@ def _sequence_ok(data, i, n, end):
 def utf8_clean(data):
     """Return `data` (bytes-like) as str; each byte that is not UTF-8 becomes U+FFFD (B05).
 
+    A surrogate pair in two three-byte sequences is joined (B06).
     `bytes.decode(errors=)` is ignored on MicroPython, hence by hand.
     """
     try:
@@ -169,16 +170,21 @@ def utf8_clean(data):
             continue
         if i > start:
             out.append(bytes(data[start:i]).decode())
-        out.append("\ufffd")
-        i += 1
+        if n == 3 and i + 2 < end and data[i] == 0xED and data[i + 1] & 0xE0 == 0xA0:
+            # Half of a surrogate pair in three bytes, as older boards wrote it.
+            out.append(chr(0xD000 | (data[i + 1] & 0x3F) << 6 | data[i + 2] & 0x3F))
+            i += 3
+        else:
+            out.append("\ufffd")
+            i += 1
         start = i
     if i > start:
         out.append(bytes(data[start:i]).decode())
-    return "".join(out)
+    return join_surrogates("".join(out))
 
 
 def utf8_cut(data, limit):
-    """Largest n <= `limit` such that `data[:n]` (UTF-8 bytes-like) does not end inside a character."""
+    """Largest n <= `limit` such that `data[:n]` (UTF-8 bytes-like) ends between characters."""
     n = len(data)
     if n <= limit:
         return n
