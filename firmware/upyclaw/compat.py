@@ -148,18 +148,29 @@ def _sequence_ok(data, i, n, end):
     return True
 
 
+def _lax_utf8(data):
+    """True if `data` holds a lead byte after which MicroPython's decoder lets wrong bytes through:
+    overlong forms, surrogates, code points above U+10FFFF."""
+    if not data or max(data) < 0xC0:
+        return False
+    for lead in (b"\xc0", b"\xc1", b"\xe0", b"\xed", b"\xf0"):
+        if lead in data:
+            return True
+    return max(data) > 0xF3
+
+
 def utf8_clean(data):
     """Return `data` (bytes-like) as str; each byte that is not UTF-8 becomes U+FFFD (B05).
 
     A surrogate pair in two three-byte sequences is joined (B06).
     `bytes.decode(errors=)` is ignored on MicroPython, hence by hand.
     """
-    try:
-        text = bytes(data).decode()
-        # MicroPython's decoder lets surrogates through.
-        return join_surrogates(text)
-    except (UnicodeError, ValueError):
-        pass
+    data = bytes(data)
+    if not MICROPYTHON or not _lax_utf8(data):
+        try:
+            return data.decode()
+        except UnicodeError:
+            pass
     out = []
     start = i = 0
     end = len(data)
