@@ -1,4 +1,4 @@
-"""The command `upyclaw`: parsing, exit codes and one-sentence errors; each command has a module here."""
+"""The command `upyclaw`: parsing, exit codes, one-sentence errors; a module here for each command."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COMMANDS = {
 
 
 class LazyGroup(click.Group):
-    """Imports a command's module only when that command is used, so that `upyclaw --help` is quick."""
+    """Imports a command's module only when that command is used: quick start, few imports."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return list(_COMMANDS)
