@@ -1,0 +1,98 @@
+"""SOURCE of a command: a directory, a LittleFS image, or a live board, all read-only.
+
+Owns: getting at the files, wherever they are, and saying what could not be had. Writes nothing,
+formats nothing (B60); what files mean is the business of `formats`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Protocol
+
+from upyclaw_host.errors import UserError
+from upyclaw_host.formats.findings import Finding, Severity
+
+MAX_FILE = 16 * 1024 * 1024  # larger files in a directory are no board files
+
+
+class Source(Protocol):
+    """Files of a board, however they are reached.
+
+    `label` names it in messages; `live` is True for the board's own file system (an image or a
+    port), False for copies of files; `findings` collects what could not be read (code `short-copy`
+    for a copy that broke off, which is not damage on the device).
+    """
+
+    label: str
+    live: bool
+    findings: list[Finding]
+
+    def files(self) -> dict[str, int]:
+        """Path (with `/`, relative to the root) -> size in bytes."""
+
+    def read(self, path: str) -> bytes:
+        """Content of a file, as much as can be had."""
+
+    def close(self) -> None:
+        """Let go of a port or a file."""
+
+
+class DirectorySource:
+    """Files pulled from a board."""
+
+    live = False
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.label = str(root)
+        self.findings: list[Finding] = []
+
+    def files(self) -> dict[str, int]:
+        """All files below the directory; links out of it are not followed."""
+        found: dict[str, int] = {}
+        for folder, _, names in os.walk(self.root):
+            for name in names:
+                path = Path(folder, name)
+                try:
+                    size = path.stat().st_size
+                except OSError:
+                    continue
+                if path.is_file() and size <= MAX_FILE:
+                    found[path.relative_to(self.root).as_posix()] = size
+        return found
+
+    def read(self, path: str) -> bytes:
+        """Content of a file; an unreadable one is empty and told in `findings`."""
+        try:
+            return (self.root / path).read_bytes()
+        except OSError as error:
+            text = f"can't be read: {error.strerror}"
+            self.findings.append(Finding(path, None, "unreadable", text, Severity.ERROR))
+            return b""
+
+    def close(self) -> None:
+        """Nothing to let go of."""
+
+
+def open_source(path: str | Path | None, *, port: str | None = None) -> Source:
+    """Open SOURCE read-only; raises UserError with one sentence if it is none.
+
+    `path` is a directory or an image file; with `port` the files of the board at that port.
+    """
+    if port is not None:
+        from upyclaw_host.source_port import PortSource
+
+        return PortSource(port)
+    if path is None:
+        raise UserError("Say where the files are: a directory, an image, or --port PORT.")
+    place = Path(path)
+    if place.is_dir():
+        return DirectorySource(place)
+    if not place.exists():
+        raise UserError(f"{place} does not exist: give a directory, a LittleFS image, or --port.")
+    if not place.is_file():
+        raise UserError(f"{place} is neither a directory nor a file: use --port for a live board.")
+    from upyclaw_host.source_image import ImageSource
+
+    return ImageSource(place)
