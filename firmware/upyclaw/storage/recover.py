@@ -1,0 +1,107 @@
+"""Mends what a power cut or damage left of a session. Imported only when something is wrong.
+
+Owns: left-over temporary files, an idx that does not fit, a data file whose last line broke off.
+Rule: the data file is the truth; nothing of it is wiped, what has to go is set aside as `*.bad`
+(newest kept, if there is room) and the user is told (issue: damage table, B09, B55).
+"""
+
+from upyclaw.storage import files
+from upyclaw.storage.codec import USER
+
+
+def settle(path):
+    """Finish or undo a compaction of data file `path` that was cut. Raises StorageError.
+
+    `.new` exists from the first step to the commit, which renames it over the data file; the other
+    temporary files are made after it. So without `.new` they are finished, with it they go, `.new`
+    last. A missing data file beside a whole `.new` is the half-way state of FAT's rename.
+    """
+    try:
+        if files.size(path + ".new") >= 0:
+            if files.size(path) < 0 and files.size(path + ".idx.new") >= 8:
+                files.replace(path + ".new", path)
+            else:
+                files.remove(path + ".idx.new")
+                files.remove(path + ".old.new")
+                files.remove(path + ".new")
+                return
+        for end in (".idx", ".old"):
+            if files.size(path + end + ".new") >= 0:
+                files.replace(path + end + ".new", path + end)
+    except OSError as e:
+        raise files.wrap(e, path)
+
+
+def set_aside_index(session):
+    """Rename the idx that does not fit to `.idx.bad`; the next scan makes a new one."""
+    path = session.index.path
+    try:
+        files.replace(path, path + ".bad")
+    except OSError:
+        files.remove(path)
+    if session.size:
+        session.notice(
+            "The index of {} was damaged and is made again; the messages are all there.".format(
+                session.name
+            )
+        )
+    else:
+        session.notice(
+            "The messages of {} are gone: its data file is missing.".format(session.name)
+        )
+
+
+def mend_tail(session, start, whole):
+    """End the data file in a whole line; its last line begins at `start` and has no LF.
+
+    `whole`: it is a JSON value, so it gets its LF and counts. Otherwise its bytes are saved to
+    `<name>.log.bad` and it is written over with a short note of at least the same length: there
+    is no
+    truncate (B48), and a rewrite of the file would need room for it. Raises OSError; load again
+    after.
+    """
+    from upyclaw.storage.session import CUT_OFF
+
+    path = session.path
+    n = session.size - start
+    if not whole:
+        try:
+            with open(path, "rb") as f, open(path + ".bad", "wb") as out:
+                f.seek(start)
+                session.copy(f, out, n)
+        except OSError:
+            files.discard(path + ".bad")
+        session.notice("The last message of {} broke off and is marked so.".format(session.name))
+    with open(path, "r+b") as f:
+        f.seek(0 if whole else start, 2 if whole else 0)
+        if not whole:
+            f.write(CUT_OFF)
+            for _ in range(len(CUT_OFF), n):
+                f.write(b" ")
+        f.write(b"\n")
+
+
+def user_is_missing(session, at, n):
+    """True if the record in `.open` (from byte `at`, `n` bytes) is not the newest USER record.
+
+    Asked when the data file is shorter than `.open` says, which only damage or a foreign tool
+    does.
+    """
+    index = session.index
+    for i in range(len(index) - 1, -1, -1):
+        offset, length, rtype, _ = index.get(i)
+        if rtype == USER:
+            break
+    else:
+        return True
+    if length != n + 1:
+        return True
+    with open(session.path + ".open", "rb") as a, open(session.path, "rb") as b:
+        a.seek(at)
+        b.seek(offset)
+        while n > 0:
+            k = min(n, 64)
+            if a.read(k) != b.read(k):
+                return True
+            n -= k
+    return False
