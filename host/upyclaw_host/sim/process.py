@@ -1,0 +1,145 @@
+"""One run of MicroPython between two resets of the simulated board.
+
+Owns the process, its control pipe and the compiled start-up code. Knows nothing of serial lines
+except the one descriptor it hands to the process.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from enum import Enum
+from pathlib import Path
+
+from upyclaw_host import resources
+from upyclaw_host.boards import BoardSpec
+from upyclaw_host.flash.mpy import compile_file
+
+_LAUNCH = Path(__file__).with_name("launch.py")
+
+
+class Start(Enum):
+    """Why MicroPython starts; the first value is what `machine.reset_cause()` returns."""
+
+    POWER_ON = (1, "power")
+    RESET = (2, "reset")
+    SOFT = (5, "soft reset")
+    # Ctrl-C hit the process where no code could see it: go to the prompt, as the chip would.
+    INTERRUPTED = (5, "interrupt")
+
+
+class End(Enum):
+    """Why it ended."""
+
+    RESET = "machine.reset()"
+    SOFT = "soft reset"
+    INTERRUPTED = "Ctrl-C outside of any code"
+    CRASHED = "crash"
+
+
+# What simmachine.py writes to the control pipe.
+_REQUESTS = {b"R": End.RESET, b"S": End.SOFT, b"F": End.CRASHED}
+
+
+def prepare_runtime(folder: Path) -> None:
+    """Put the compiled start-up code of the simulated board into `folder`."""
+    source = resources.boards_dir() / "sim"
+    for module in ("simboot", "simflash", "simmachine"):
+        compile_file(source / f"{module}.py", folder / f"{module}.mpy", name=f"{module}.py")
+    shutil.copyfile(source / "start.py", folder / "start.py")
+
+
+class MicroPython:
+    """A running MicroPython with `image` as its flash. `line` is its standard input and output."""
+
+    def __init__(
+        self,
+        spec: BoardSpec,
+        image: Path,
+        wear: Path,
+        runtime: Path,
+        line: int,
+        start: Start,
+        with_main: bool,
+    ) -> None:
+        self.control, control = os.pipe()
+        os.set_blocking(self.control, False)
+        env = {
+            **os.environ,
+            "MICROPYPATH": f"{runtime}:.frozen",
+            "UPYSIM_IMAGE": str(image),
+            "UPYSIM_WEAR": str(wear),
+            "UPYSIM_BLOCKS": str(spec.blocks),
+            "UPYSIM_BLOCK": str(spec.block),
+            "UPYSIM_PROGSIZE": str(spec.progsize),
+            "UPYSIM_CONTROL": str(control),
+            "UPYSIM_CAUSE": str(start.value[0]),
+            "UPYSIM_MAIN": "1" if with_main else "0",
+        }
+        env.pop("MICROPYINSPECT", None)
+        try:
+            self._process = subprocess.Popen(
+                [
+                    sys.executable,
+                    str(_LAUNCH),
+                    "-X",
+                    f"heapsize={spec.heap}",
+                    "-i",
+                    str(runtime / "start.py"),
+                ],
+                stdin=line,
+                stdout=line,
+                stderr=line,
+                env=env,
+                cwd=runtime,
+                pass_fds=(control,),
+                start_new_session=True,
+            )
+        finally:
+            os.close(control)
+        self._request = b""
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def interrupt(self) -> None:
+        """KeyboardInterrupt in the code that runs."""
+        self._signal(signal.SIGINT)
+
+    def kill(self) -> None:
+        """End it in the middle of whatever it does, and wait until it is gone."""
+        self._signal(signal.SIGKILL)
+        self._process.wait()
+
+    def _signal(self, number: int) -> None:
+        if self._process.poll() is None:
+            self._process.send_signal(number)
+
+    def ended(self, young: bool) -> End | None:
+        """None while it runs. A reset that the program asked for is carried out here.
+
+        `young`: it started so recently that an end with an error is a failed start.
+        """
+        try:
+            self._request += os.read(self.control, 16)
+        except BlockingIOError:
+            pass
+        if self._request:
+            self.kill()
+            return _REQUESTS.get(self._request[:1], End.CRASHED)
+        code = self._process.poll()
+        if code is None:
+            return None
+        if code == -signal.SIGINT:
+            return End.INTERRUPTED
+        # `sys.exit()` at the prompt or in an app is a soft reset on a chip, whatever its number.
+        return End.CRASHED if code < 0 or (code > 0 and young) else End.SOFT
+
+    def close(self) -> None:
+        """Kill it if it runs and let go of the pipe."""
+        self.kill()
+        os.close(self.control)
