@@ -20,6 +20,7 @@ if MICROPYTHON:
     ticks_ms = time.ticks_ms
     ticks_diff = time.ticks_diff
     ticks_add = time.ticks_add
+    sleep_ms = asyncio.sleep_ms
 else:
 
     def const(value):  # type: ignore[misc]
@@ -37,6 +38,12 @@ else:
     def ticks_add(a, delta):  # type: ignore[misc]
         """Tick `a` moved by `delta` milliseconds."""
         return a + delta
+
+    _MS = float("1e-3")  # CPython only; no float literal for the chip to meet
+
+    def sleep_ms(ms):
+        """Awaitable that sleeps `ms` milliseconds."""
+        return asyncio.sleep(ms * _MS)
 
 
 # Seconds between 1970 and the epoch of this runtime: 0, or 946,684,800 where time starts in 2000.
