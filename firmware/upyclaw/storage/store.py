@@ -90,7 +90,7 @@ class SessionStore:
         session = self._open.get(name)
         if session and session.sid == sid:
             return session
-        owner = self._owner(name)
+        owner = self.owner(name)
         if session or owner is not None and owner != sid:
             raise StorageError(
                 "The name {} leads to the same file as {}: choose another.".format(
@@ -110,6 +110,12 @@ class SessionStore:
         """Close `session`; a later `open` reads it from flash again. Raises StorageError."""
         self._open.pop(session.name, None)
         session.close()
+
+    def leave(self, sid):
+        """Close the session `sid` if it is open. Raises StorageError."""
+        session = self._open.get(session_file_name(sid))
+        if session and session.sid == sid:
+            self.close(session)
 
     def list(self):
         """[(session id or None if unknown, file name, bytes of data)] of all sessions, by file
@@ -132,7 +138,7 @@ class SessionStore:
         goes on.
         """
         name = session_file_name(sid)
-        owner = self._owner(name)
+        owner = self.owner(name)
         if owner is not None and owner != sid:
             return False
         session = self._open.pop(name, None)
@@ -187,7 +193,8 @@ class SessionStore:
                     except (ValueError, UnicodeError):
                         pass
 
-    def _owner(self, name):
+    def owner(self, name):
+        """Session id that owns file `name`; None if nobody is known to."""
         for other, sid in self._owners():
             if other == name:
                 return sid
