@@ -57,7 +57,9 @@ def what_is_it(image: bytes) -> str:
             "holds a FAT file system, not LittleFS: copy its files into a directory and give that"
         )
     inside = image.find(_MAGIC)
-    if inside >= 8 and (inside - 8) % 4096 == 0:
+    if inside == 8:
+        return "begins like a LittleFS image, but its superblock is damaged"
+    if inside > 8 and (inside - 8) % 4096 == 0:
         return (
             f"is a dump of a whole flash with LittleFS from byte {inside - 8}: "
             "cut that part out and give it"

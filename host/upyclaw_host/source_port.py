@@ -7,6 +7,9 @@ Owns: pulling files with size and SHA-256 compared on both sides, and pulling ag
 from __future__ import annotations
 
 import hashlib
+import struct
+import sys
+from contextlib import redirect_stdout
 from typing import Any
 
 from upyclaw_host.errors import UserError
@@ -15,6 +18,7 @@ from upyclaw_host.formats.findings import Finding, Severity
 _TRIES = 3
 _BAUD = 115200
 _CHUNK = 256
+_PATIENCE = 3.0  # seconds without a byte before a read gives up
 
 # Runs on the board: every file below the given folders, one line each, `size path`.
 _LIST = """
@@ -61,12 +65,13 @@ class PortSource:
         self._files: dict[str, int] | None = None
         self._error: type[Exception] = TransportError
         try:
-            self._board: Any = SerialTransport(port, baudrate=_BAUD)
+            self._board: Any = SerialTransport(port, baudrate=_BAUD, timeout=_PATIENCE)
         except (TransportError, OSError) as error:
             raise UserError(f"{port} can't be opened: {_reason(error)}; is another program on it?")
         try:
             # No soft reset: the board would start its program again behind our back.
-            self._board.enter_raw_repl(soft_reset=False)
+            with redirect_stdout(sys.stderr):  # it prints what it got instead of a prompt
+                self._board.enter_raw_repl(soft_reset=False)
         except (TransportError, OSError):
             self._board.close()
             raise UserError(f"{port} gives no MicroPython prompt: check that a board is on it.")
@@ -74,7 +79,7 @@ class PortSource:
     def _run(self, code: str) -> str:
         try:
             text: bytes = self._board.exec(code)
-        except (self._error, OSError) as error:
+        except (self._error, OSError, struct.error) as error:
             raise UserError(f"The board at {self.label} did not answer: {_reason(error)}.")
         return text.decode("utf-8", "replace")
 
@@ -95,7 +100,7 @@ class PortSource:
             wanted = self._run(_HASH.format(path="/" + path)).strip()
             try:
                 data = bytes(self._board.fs_readfile("/" + path, chunk_size=_CHUNK))
-            except (self._error, OSError) as error:
+            except (self._error, OSError, struct.error) as error:
                 raise UserError(f"/{path} of {self.label} did not come whole: {_reason(error)}.")
             if hashlib.sha256(data).hexdigest() == wanted:
                 return data

@@ -24,6 +24,7 @@ ROLES = {
     ".new": "data.new",
     ".idx.new": "idx.new",
     ".old": "old",
+    ".old.new": "old.new",
     ".bad": "data.bad",
     ".idx.bad": "idx.bad",
     ".open.bad": "open.bad",

@@ -134,8 +134,6 @@ class _Believer:
         if self._overlaps(entry):
             return "entry-overlaps", f"{where} overlaps another entry"
         raw = data[entry.offset : entry.end - 1]
-        if not raw:
-            return "entry-empty", f"{where} holds nothing but a line end"
         if b"\n" in raw and not _is_json(raw):
             return "entry-spans-lines", f"{where} spans several records"
         if entry.offset and data[entry.offset - 1] != _LF and not _is_json(raw):
@@ -188,8 +186,6 @@ def _fill(
         for offset, length, whole in _lines(data, at, span.offset):
             if not whole:
                 fragments.append(Fragment(offset, data[offset : offset + length]))
-            elif length == 1:
-                report.warning("empty-line", offset, f"empty line at byte {offset}")
             else:
                 filled.append(_Span(offset, length, None))
                 found += 1
@@ -304,13 +300,16 @@ def _pick(source: SessionBytes, findings: list[Finding]) -> tuple[bytes | None, 
         idx, role = parts["idx.new"], "idx.new"
     for old, text in (
         ("old", "older turns that were trimmed away"),
-        ("data.bad", "a damaged original, set aside"),
-        ("idx.bad", "the idx of a damaged original, set aside"),
+        ("data.bad", "damaged bytes of the data, set aside"),
+        ("idx.bad", "a damaged idx, set aside"),
     ):
         if old in parts:
             tell(old, "set-aside", f"{text} ({len(parts[old])} bytes)")
     if "blocked" in parts:
-        tell("blocked", "blocked", "the session takes no new turns until it is trimmed or deleted")
+        text = "the session takes no new turns until it is trimmed or deleted"
+        if data is not None and len(data) <= LIMIT:
+            text = "left over: the data is below the limit, the board removes it"
+        tell("blocked", "blocked", text)
     return data, idx, role
 
 
