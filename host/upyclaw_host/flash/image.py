@@ -156,9 +156,9 @@ class Image:
     def _errors(self, path: str) -> Iterator[None]:
         try:
             yield
-        except FileNotFoundError:
-            raise UserError(f"There is no {_absolute(path)} in {self.path}.") from None
         except (LittleFSError, OSError) as error:
+            if _errno(error) == errno.ENOENT:
+                raise UserError(f"There is no {_absolute(path)} in {self.path}.") from None
             raise UserError(f"{_absolute(path)} in {self.path}: {_reason(error)}.") from None
 
     def listdir(self, path: str = "/") -> list[str]:
@@ -222,8 +222,13 @@ class Image:
             self._fs.remove(_absolute(path))
 
 
+def _errno(error: Exception) -> int:
+    """The positive error number of an OSError or a LittleFSError, 0 if it has none."""
+    return int(getattr(error, "errno", None) or -getattr(error, "code", 0))
+
+
 def _reason(error: Exception) -> str:
-    code = getattr(error, "errno", None) or -getattr(error, "code", 0)
+    code = _errno(error)
     if code == errno.ENOSPC:
         return "the flash is full"
     if isinstance(error, IsADirectoryError) or code == errno.EISDIR:
