@@ -147,7 +147,13 @@ class Link:
 
     async def run(self):
         """Serve the line until cancelled."""
-        await asyncio.gather(self._read(), self._pump(), self._tick())
+        tasks = [asyncio.create_task(work) for work in (self._read(), self._pump(), self._tick())]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            # When one fails, the others must not go on beside those of the next run.
+            for task in tasks:
+                task.cancel()
 
     async def send(self, stream, data, end=True):
         """Send one message, or a part of it (`end` False). Raises LinkDown.

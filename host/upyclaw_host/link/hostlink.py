@@ -139,7 +139,7 @@ class HostLink:
         """Send one control message. Raises LinkDown."""
         await self.send(CONTROL, json.dumps(message, ensure_ascii=False).encode())
 
-    async def send(self, stream: int, data: bytes, *, end: bool = True) -> None:
+    async def send(self, stream: int, data: bytes, end: bool = True) -> None:
         """Send one message on `stream`, or a part of it. Raises LinkDown.
 
         Parts come from one task at a time; wait for `end` before others use the stream. Returns
