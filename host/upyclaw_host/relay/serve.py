@@ -10,13 +10,16 @@ import asyncio
 import contextlib
 import functools
 import json
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from upyclaw_host.relay.errors import ProviderError
-from upyclaw_host.relay.relay import Relay
+from upyclaw_host.errors import UserError
+from upyclaw_host.relay.relay import Relay, RelayReply
+
+_log = logging.getLogger(__name__)
 
 CONTROL = 0
 STREAMS = {2: "chat", 3: "extract"}
@@ -121,43 +124,47 @@ class LinkService:
             with contextlib.suppress(asyncio.CancelledError, Exception):
                 await before
         start = time.monotonic()
-        sent = 0
-        first: float | None = None
-        opened = False
         reply = None
         try:
             reply = await self._relay.respond(kind, body)
-            wait = None if reply.retry_after is None else round(reply.retry_after)
-            header = {"id": request_id, "status": reply.status, "retry_after": wait}
-            data = json.dumps(header, separators=(",", ":")).encode() + b"\n"
-            opened = True
-            await self._link.send(stream, data, end=False)
-            async for piece in reply.pieces:
-                first = first if first is not None else time.monotonic() - start
-                sent += len(piece)
-                await self._link.send(stream, piece, end=False)
+            sent, first = await self._send(stream, request_id, reply)
+        except UserError as down:
+            # The link broke in the middle: the board asks again after its next hello.
+            _log.debug("reply on stream %d not delivered: %s", stream, down)
+            return
         finally:
             if reply is not None:
                 await reply.close()
-            if opened and not self._link.closed.is_set():
-                # Also after a cancel: the next message must not begin inside this one.
-                await asyncio.shield(self._finish(stream))
         if self._on_served is not None:
-            error: ProviderError | None = reply.error
-            self._on_served(
-                Served(
-                    kind,
-                    reply.status,
-                    len(body),
-                    sent,
-                    time.monotonic() - start,
-                    first,
-                    error.message if error else None,
-                )
-            )
+            words = None if first is None else first - start
+            error = reply.error.message if reply.error else None
+            seconds = time.monotonic() - start
+            self._on_served(Served(kind, reply.status, len(body), sent, seconds, words, error))
+
+    async def _send(
+        self, stream: int, request_id: Any, reply: RelayReply
+    ) -> tuple[int, float | None]:
+        """Send the reply as it comes; returns (bytes sent, time of the first piece)."""
+        sent = 0
+        first: float | None = None
+        wait = None if reply.retry_after is None else round(reply.retry_after)
+        header = {"id": request_id, "status": reply.status, "retry_after": wait}
+        try:
+            head = json.dumps(header, separators=(",", ":")).encode() + b"\n"
+            await self._link.send(stream, head, end=False)
+            async for piece in reply.pieces:
+                first = first or time.monotonic()
+                sent += len(piece)
+                await self._link.send(stream, piece, end=False)
+        finally:
+            # Also after a cancel: the next message must not begin inside this one.
+            await asyncio.shield(self._finish(stream))
+        return sent, first
 
     async def _finish(self, stream: int) -> None:
-        with contextlib.suppress(Exception):  # the link is down: there is nobody to tell
+        if self._link.closed.is_set():
+            return
+        with contextlib.suppress(UserError):  # the link went down: there is nobody to tell
             await self._link.send(stream, b"", end=True)
 
 
