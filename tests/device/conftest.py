@@ -21,6 +21,9 @@ from device_runner.process import DEFAULT_TIMEOUT_S, DeviceFile, Outcome, run_fi
 _HERE = Path(__file__).resolve().parent
 _FILES: dict[Path, DeviceFile] = {}
 
+# Helper modules of this folder are imported by their bare name, as under MicroPython.
+sys.path.insert(0, str(_HERE))
+
 
 @pytest.fixture(autouse=True, params=["cpython", "micropython"])
 def runtime(request: pytest.FixtureRequest) -> str:

@@ -81,6 +81,19 @@ def _parse(output: str, file: DeviceFile) -> None:
             file.outcomes[name] = Outcome("lost", where + rest)
 
 
+def _compile_test(path: Path, folder: Path) -> Path:
+    """Compile the test file and the helper modules beside it into `folder`."""
+    helpers = [
+        other
+        for other in path.parent.glob("*.py")
+        if not other.name.startswith(("test_", "conftest", "__init__"))
+    ]
+    for source in (path, *helpers):
+        target = folder / source.with_suffix(".mpy").name
+        compile_file(source, target, name=str(source), optimise=0)
+    return folder / path.with_suffix(".mpy").name
+
+
 def run_file(file: DeviceFile) -> None:
     """Run all functions of `file` and fill `file.outcomes`.
 
@@ -96,8 +109,7 @@ def run_file(file: DeviceFile) -> None:
         if file.heap is not None:
             firmware = folder / "firmware"
             compile_package(FIRMWARE / "upyclaw", firmware / "upyclaw", optimise=0)
-            test_file = folder / "test" / file.path.with_suffix(".mpy").name
-            compile_file(file.path, test_file, name=str(file.path), optimise=0)
+            test_file = _compile_test(file.path, folder / "test")
         argv = [
             sys.executable,
             "-m",
