@@ -32,6 +32,7 @@ class Index:
         self._out = None
         self._window = bytearray(_WINDOW * ENTRY)
         self._first = -1
+        self.short = False  # the last check found entries behind the end of the data
 
     def __len__(self):
         return self.stored + len(self._tail) // ENTRY
@@ -98,6 +99,7 @@ class Index:
         """
         self.release()
         self.stored = 0
+        self.short = False
         self._tail = bytearray()
         length = files.size(self.path)
         if length <= 0:
@@ -116,7 +118,10 @@ class Index:
             if k == 0:
                 self._file.readinto(self._window)
             offset, n, rtype, fmt = struct.unpack_from(ENTRY_FORMAT, self._window, k * ENTRY)
-            if offset != end or n == 0 or not 1 <= rtype <= 4 or fmt > 3 or n > size - end:
+            if offset != end or n == 0 or not 1 <= rtype <= 4 or fmt > 3:
+                break
+            if n > size - end:
+                self.short = True
                 break
             end += n
             if i % step == 0 or i == count - 1:

@@ -39,16 +39,13 @@ def set_aside_index(session):
         files.replace(path, path + ".bad")
     except OSError:
         files.remove(path)
-    if session.size:
-        session.notice(
-            "The index of {} was damaged and is made again; the messages are all there.".format(
-                session.name
-            )
-        )
+    if not session.size:
+        what = "The messages of {} are gone: its data file is missing or empty."
+    elif session.index.short:
+        what = "The data file of {} is shorter than its index says: its last messages are missing."
     else:
-        session.notice(
-            "The messages of {} are gone: its data file is missing.".format(session.name)
-        )
+        what = "The index of {} was damaged and is made again; the messages are all there."
+    session.notice(what.format(session.name))
 
 
 def mend_tail(session, start, whole):

@@ -147,7 +147,7 @@ class SessionStore:
         path = self.root + "/" + name
         found = False
         for end in ENDINGS:
-            found |= files.remove(path + end)
+            found = files.remove(path + end) or found
         if owner is not None:
             self._forget(name)
             found = True
