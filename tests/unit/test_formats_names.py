@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from unit.formats_help import GOLDEN
 from upyclaw_host.formats.chatmap import parse_chat_map
+from upyclaw_host.formats.namelist import parse_name_list
 from upyclaw_host.formats.names import (
     chat_map_file_name,
     parse_session_file,
@@ -106,3 +107,24 @@ def test_faults_of_a_chat_map_are_named(text, code):
 def test_no_bytes_of_a_chat_map_raise(raw):
     chat, findings = parse_chat_map(raw, "chat_x_00000000.json")
     assert chat is not None or findings
+
+
+def test_the_list_of_names_gives_ids_and_names_its_faults():
+    name = session_file_name('chat:serial:1:"x"\t')
+    good = name.encode() + b'\tchat:serial:1:\\"x\\"\\t\n'
+    owners, findings = parse_name_list(good, "sessions.txt")
+    assert owners == {name: 'chat:serial:1:"x"\t'} and not findings
+    bad = b"\n" + b"rubbish\n" + b"s_a_00000000.log\ta\n" + good + b"s_b"
+    owners, findings = parse_name_list(bad, "sessions.txt")
+    assert owners[name] == 'chat:serial:1:"x"\t'
+    assert [(f.code, f.offset) for f in findings] == [
+        ("list-line", 1),
+        ("list-name", 9),
+        ("list-torn", len(bad) - 3),
+    ]
+
+
+@given(st.binary(max_size=100))
+def test_no_bytes_of_the_list_raise(raw):
+    owners, _ = parse_name_list(raw, "sessions.txt")
+    assert len(owners) <= raw.count(b"\n")

@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 import click
 
+from upyclaw_host import mend
 from upyclaw_host.cli import session_view
 from upyclaw_host.errors import UserError
 from upyclaw_host.formats import export as exports
@@ -186,3 +187,55 @@ def export(
         click.echo(text, nl=False)
     else:
         click.echo(f"{out}: {records} records of {session.title} as {form}.", err=True)
+
+
+_out_folder = click.Path(path_type=Path, file_okay=False)
+
+
+def _told(outcomes: list[mend.Outcome], out: Path | None, as_json: bool) -> None:
+    """Print what became of the sessions."""
+    if as_json:
+        told = [outcome.as_dict() for outcome in outcomes]
+        _print_json({"out": None if out is None else str(out), "sessions": told})
+    else:
+        for outcome in outcomes:
+            session_view.print_outcome(outcome)
+
+
+@command.command()
+@_places("SOURCE [ID]")
+@click.option("--out", type=_out_folder, required=True, help="New directory for the mended copy.")
+@_json
+def repair(places: tuple[str, ...], port: str | None, out: Path, as_json: bool) -> None:
+    """Mend a copy of the sessions (or one) as a board would, and say what became of each record.
+
+    SOURCE is never changed. Nothing is wiped: damaged bytes are set aside beside the copy.
+    """
+    source, wanted = _split(places, port)
+    with _opened(source, port) as (_, catalog):
+        sessions = catalog.sessions if wanted is None else [catalog.find(wanted)]
+        _told(mend.repair(catalog, sessions, out), out, as_json)
+
+
+@command.command()
+@_places("SOURCE [ID]")
+@click.option("--out", type=_out_folder, help="New directory for the compacted copy.")
+@click.option("--in-place", is_flag=True, help="Compact the files of a SOURCE directory.")
+@_json
+def compact(
+    places: tuple[str, ...], port: str | None, out: Path | None, in_place: bool, as_json: bool
+) -> None:
+    """Drop old tool records of a session, as a board does when it is full.
+
+    All questions and answers stay, and the tool records of the newest turn that has some.
+    """
+    source, wanted = _split(places, port)
+    if (out is None) != in_place:
+        raise UserError("Say where to: --out DIR for a copy, or --in-place (not both).")
+    with _opened(source, port) as (_, catalog):
+        session = catalog.find(wanted)
+        if out is not None:
+            outcome = mend.compact_copy(catalog, session, out)
+        else:
+            outcome = mend.compact_in_place(catalog, session)
+        _told([outcome], out, as_json)

@@ -19,6 +19,7 @@ from rich.text import Text
 from upyclaw_host.formats.catalog import Catalog, Session
 from upyclaw_host.formats.findings import Finding, Severity, has_faults
 from upyclaw_host.formats.messages import Message, ToolCall, Turn, turns
+from upyclaw_host.mend import Outcome
 
 _STYLES = {Severity.INFO: "dim", Severity.WARNING: "yellow", Severity.ERROR: "red"}
 _MAX_RESULT_LINES = 12
@@ -249,3 +250,28 @@ def print_conversation(session: Session, full: bool) -> None:
     for turn in shown:
         waits = pair.pending and turn is shown[-1]
         console.print(_turn(turn, console.width, full, waits))
+
+
+def print_outcome(outcome: Outcome) -> None:
+    """The result of `session repair` and `session compact` for one session."""
+    console = _console()
+    head = Text(plain(outcome.title), style="bold")
+    if outcome.untouched:
+        head.append(f": {outcome.untouched}", "yellow")
+        console.print(head, soft_wrap=True)
+        return
+    sizes = f"{outcome.size_before:,} → {outcome.size_after:,} bytes"
+    head.append(f": {outcome.kept} records kept unchanged, {sizes}", "not bold")
+    console.print(head, soft_wrap=True)
+    moved = [f"{name} ({size:,} bytes)" for name, size in outcome.moved.items()]
+    parts = (
+        ("changed", outcome.changed, "yellow"),
+        ("dropped", outcome.dropped, "red"),
+        ("added", outcome.added, "cyan"),
+        ("set aside", moved, "magenta"),
+        ("the board says", outcome.notices, "dim"),
+    )
+    for name, lines, style in parts:
+        for line in lines:
+            console.print(Text(f"  {name}: ", style) + Text(plain(line)), soft_wrap=True)
+    print_findings(outcome.left, indent=2)

@@ -14,6 +14,7 @@ from typing import Protocol
 from upyclaw_host.errors import UserError
 from upyclaw_host.formats.chatmap import ChatMap, parse_chat_map
 from upyclaw_host.formats.findings import Finding, Severity
+from upyclaw_host.formats.namelist import FILE_NAME, parse_name_list
 from upyclaw_host.formats.names import parse_session_file, session_file_name
 from upyclaw_host.formats.session import SessionBytes, SessionPair, read_session
 
@@ -142,6 +143,7 @@ def load_catalog(source: FileSource) -> Catalog:
     prefix = f"{folder}/" if folder else ""
     catalog = Catalog(source.label, folder)
     groups: dict[str, Session] = {}
+    owners: dict[str, str] = {}
     for path in sorted(files):
         if not path.startswith(prefix):
             continue
@@ -151,10 +153,13 @@ def load_catalog(source: FileSource) -> Catalog:
             catalog.findings.extend(told)
             if found is not None:
                 catalog.maps.append(found)
+        elif name == FILE_NAME:
+            owners, told = parse_name_list(source.read(path), path)
+            catalog.findings.extend(told)
         elif "/" not in name:
             _sort_in(name, path, files[path], groups, source, catalog)
     catalog.sessions = [s for s in groups.values() if s.files]
-    _name_sessions(catalog)
+    _name_sessions(catalog, owners)
     return catalog
 
 
@@ -183,8 +188,12 @@ def _sort_in(
     session.sizes[parsed.role] = size
 
 
-def _name_sessions(catalog: Catalog) -> None:
+def _name_sessions(catalog: Catalog, owners: dict[str, str]) -> None:
     by_base = {session.base: session for session in catalog.sessions}
+    for one in catalog.sessions:
+        one.id = owners.get(one.base)
+        if one.id is not None and "chat:" in one.id:
+            one.chat, _, one.alias = one.id.rpartition(":")
     for chat in catalog.maps:
         for base, alias in chat.files().items():
             session = by_base.get(base)

@@ -1,0 +1,141 @@
+"""`session repair` and `session compact`: the device's code on a copy, told by the witness."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from unit.formats_help import b64, case, folder_pairs, pair_of, session_folder, shared, write_pair
+from upyclaw_host.cli import main
+from upyclaw_host.formats.messages import history
+from upyclaw_host.formats.names import session_file_name
+
+_USER = b'{"role":"user","content":"one"}'
+_FINAL = b'{"role":"assistant","content":"eins"}'
+_NAME = session_file_name("serial")
+
+
+@pytest.fixture
+def run(capsys):
+    """Run `upyclaw session ...`; returns (exit code, JSON of stdout or None, stderr)."""
+
+    def call(*arguments: object):
+        with pytest.raises(SystemExit) as stop:
+            main(["session", *map(str, arguments), "--json"])
+        told = capsys.readouterr()
+        return int(stop.value.code or 0), json.loads(told.out) if told.out else None, told.err
+
+    return call
+
+
+def _state(folder: Path) -> dict[str, bytes]:
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).digest()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def _pair(folder: Path, data: bytes | None, idx: bytes | None, name: str = _NAME) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    if data is not None:
+        (folder / name).write_bytes(data)
+    if idx is not None:
+        (folder / (name + ".idx")).write_bytes(idx)
+    return folder
+
+
+@pytest.mark.parametrize("one", case("B09"), ids=lambda one: one["name"])
+def test_b09_is_mended_without_losing_a_record(run, tmp_path, one):
+    data, idx = b64(one["input"]["data_b64"]), b64(one["input"]["idx_b64"])
+    source = _pair(tmp_path / "in", data, idx)
+    before = _state(source)
+    code, told, _ = run("repair", source, "--out", tmp_path / "out")
+    assert code == 0 and _state(source) == before
+    (outcome,) = told["sessions"]
+    assert outcome["dropped"] == []
+    if one["expected"].get("read_only"):
+        assert outcome["untouched"] and _state(tmp_path / "out") == before
+        return
+    pairs = folder_pairs(tmp_path / "out")
+    if data:
+        pair = pairs[_NAME]
+        assert len(pair.records) >= one["expected"]["recoverable_records_at_least"]
+        assert len(pair.index.entries) == len(pair.records)
+    verified, _, _ = run("verify", tmp_path / "out")
+    assert verified == 0
+
+
+def test_damaged_bytes_are_set_aside_and_told(run, tmp_path):
+    data, idx = write_pair([(1, 1, _USER), (2, 1, _FINAL)])
+    stump = b'{"role":"user","conte'
+    source = _pair(tmp_path / "in", data + stump, idx)
+    _, told, _ = run("repair", source, "--out", tmp_path / "out")
+    (outcome,) = told["sessions"]
+    assert outcome["kept"] == 2 and outcome["dropped"] == []
+    assert outcome["moved"] == {f"{_NAME}.bad": len(stump)}
+    assert (tmp_path / "out" / f"{_NAME}.bad").read_bytes() == stump
+    assert len(outcome["added"]) == 1 and outcome["notices"]
+
+
+def test_an_unanswered_question_comes_into_the_data(run, tmp_path):
+    data, idx = write_pair([(1, 1, _USER), (2, 1, _FINAL)])
+    source = _pair(tmp_path / "in", data, idx)
+    (source / f"{_NAME}.open").write_bytes(b"%d\n%s\n" % (len(data), _USER))
+    _, told, _ = run("repair", source, "--out", tmp_path / "out")
+    assert told["sessions"][0]["kept"] == 3
+    assert len(folder_pairs(tmp_path / "out")[_NAME].records) == 3
+
+
+def test_repair_refuses_a_directory_that_holds_something(run, tmp_path):
+    source = _pair(tmp_path / "in", *write_pair([(1, 1, _USER)]))
+    before = _state(source)
+    code, told, err = run("repair", source, "--out", source)
+    assert code == 2 and told is None and "is not empty" in err and _state(source) == before
+
+
+def test_compact_gives_the_references_bytes(run, tmp_path):
+    folder = shared("golden", "sessions", "d2_150KiB_plus_1_before", "after")
+    wanted = shared("golden", "sessions", "d2_150KiB_plus_1_after", "after")
+    before = _state(folder)
+    code, told, _ = run("compact", folder, "--out", tmp_path / "out")
+    assert code == 0 and _state(folder) == before
+    for path in wanted.iterdir():
+        assert (tmp_path / "out" / path.name).read_bytes() == path.read_bytes()
+    assert told["sessions"][0]["dropped"]
+
+
+def test_compact_in_place_keeps_questions_and_answers(run, tmp_path):
+    call = b'{"role":"assistant","content":null,"tool_calls":[{"id":"c","function":{"name":"f"}}]}'
+    result = b'[{"role":"tool","tool_call_id":"c","content":"r"}]'
+    turn = [(1, 1, _USER), (3, 1, call), (4, 1, result), (2, 1, _FINAL)]
+    source = _pair(tmp_path / "in", *write_pair(turn * 3))
+    code, told, _ = run("compact", source, "--in-place")
+    assert code == 0 and len(told["sessions"][0]["dropped"]) == 4
+    expected = write_pair([turn[0], turn[3]] * 2 + turn)
+    assert (source / _NAME).read_bytes() == expected[0]
+    assert (source / f"{_NAME}.idx").read_bytes() == expected[1]
+    assert history(folder_pairs(source)[_NAME].records) == history(pair_of(*expected).records)
+
+
+def test_compact_says_where_to(run, tmp_path):
+    source = _pair(tmp_path / "in", *write_pair([(1, 1, _USER)]))
+    for more in ((), ("--in-place", "--out", tmp_path / "x")):
+        code, told, err = run("compact", source, *more)
+        assert code == 2 and told is None and "--out DIR" in err
+
+
+def test_repair_of_every_golden_damage_leaves_nothing_to_mend(run, tmp_path):
+    content = {"not-json", "nul-byte", "no-message", "raw-control"}
+    for folder in sorted(session_folder("g_damage").glob("*/damaged")):
+        if not any(folder.iterdir()):
+            continue
+        name = folder.parent.name
+        code, told, _ = run("repair", folder, "--out", tmp_path / name)
+        (outcome,) = told["sessions"]
+        assert code == 0 and outcome["dropped"] == [], name
+        if not outcome["untouched"]:
+            assert {finding["code"] for finding in outcome["left"]} <= content, name
