@@ -204,7 +204,7 @@ class AnthropicReader:
             raise refused_inside(event, self._url) or ProviderError(
                 502,
                 f"{self._url} sent JSON that is no answer; check base_url.",
-                "server",
+                "html",
             )
         return []
 

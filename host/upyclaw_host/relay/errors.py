@@ -21,7 +21,7 @@ KINDS: dict[str, bool] = {
     "rate": True,
     "server": True,
     "empty": False,
-    "html": False,
+    "html": False,  # a page, or anything else that is no answer of this API
     "cut": False,
     "context": False,
     "timeout": False,
@@ -195,7 +195,7 @@ def refused_inside(body: Any, url: str) -> ProviderError | None:
     """The error for a success status with an error in its JSON (B43), or None."""
     if not isinstance(body, dict):
         return ProviderError(
-            502, f"{plain_url(url)} sent JSON that is no chat answer; check base_url.", "server"
+            502, f"{plain_url(url)} sent JSON that is no chat answer; check base_url.", "html"
         )
     error = body.get("error")
     if not error and not (body.get("detail") and "choices" not in body):
@@ -224,7 +224,7 @@ def not_json(text: str, url: str) -> ProviderError:
     return ProviderError(
         502,
         f"{where} sent no JSON; check base_url: {first_line(text)}",
-        "server",
+        "html",
     )
 
 
