@@ -395,7 +395,7 @@ class Link:
             # Counted in turns of this loop, so that a board that was busy for long does not take
             # its own silence for the client's.
             self._quiet += 1
-            if self._quiet > 40:
+            if self._quiet > 60:
                 self._session(-1)
             elif self._probing or self._una != self._high:
                 self._stall += 1

@@ -26,7 +26,7 @@ _LONGEST_LINE = 4096
 
 ACK_DELAY_S = 0.03  # longer than one frame takes at 115,200 baud
 STALL_S = 0.4  # without an ack, before the first probe
-LONGEST_PAUSE_S = 4.0  # between two probes
+LONGEST_PAUSE_S = 2.0  # between two probes
 QUIET_S = 2.0  # without any sign of life, before a probe asks for one
 DEAD_S = 15.0
 
@@ -110,7 +110,7 @@ class Engine:
         self._unacked: deque[_Frame] = deque()  # frames una .. next-1
         self._una = self._next = self._cur = self._high = 0
         self._expect = 0
-        self._board_una = 0  # the board has surely read this ack of ours
+        self._board_una = 0  # highest ack of ours among the lines that have landed
         self._flight: deque[_Sent] = deque()
         self._ack_due: float | None = None
         self._ack_count = 0
@@ -241,9 +241,8 @@ class Engine:
     def _answered(self, frame: Frame, now: float) -> None:
         if self._probe is None or frame.digit != self._probe:
             return
-        while self._flight:
-            if self._flight.popleft().probe == self._probe:
-                break
+        while self._flight and self._landed().probe != self._probe:
+            pass
         self._pause = STALL_S
         if frame.kind == "P":
             # All that went out before the probe is read or lost: go back to the oldest unacked.
@@ -259,7 +258,7 @@ class Engine:
             return
         newest = self._una + count - 1
         while any(sent.seq is not None and sent.seq <= newest for sent in self._flight):
-            self._flight.popleft()
+            self._landed()
         for _ in range(count):
             self._unacked.popleft()
         self._una += count
@@ -282,15 +281,23 @@ class Engine:
         if 0 <= frame.digit < STREAMS:
             self._hooks.part(frame.digit, frame.payload, frame.first, frame.last)
 
+    def _landed(self) -> _Sent:
+        """The oldest line on its way is off the line: read by the board, or lost."""
+        sent = self._flight.popleft()
+        self._board_una = max(self._board_una, sent.ack)
+        return sent
+
     def _board_read(self, seq: int) -> None:
-        """The board could send `seq` only after it had read an ack of ours above its window."""
+        """The board could send `seq` only after it had read an ack that opened its window.
+
+        If no line that has landed carried such an ack, the oldest one on its way that does has
+        landed too.
+        """
         needed = seq - BOARD_WINDOW + 1
-        if needed <= self._board_una:
+        if needed <= self._board_una or all(sent.ack < needed for sent in self._flight):
             return
-        self._board_una = needed
-        if any(sent.ack >= needed for sent in self._flight):
-            while self._flight.popleft().ack < needed:
-                pass
+        while self._landed().ack < needed:
+            pass
 
     def _ack_soon(self, now: float, at_once: bool = False) -> None:
         self._ack_count += 1

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import json
 import random
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -25,6 +26,8 @@ BACKLOG = 1024  # bytes of a stream that may wait before `send` waits too
 MESSAGE_LIMIT = 8 * 1024 * 1024
 
 _PROMPT = b">>>"
+# The first traceback: "File" lines, then the error.
+_CRASH = re.compile(r"Traceback[^\n]*\n(?:\s*File [^\n]*\n)+(?P<error>[^\n]*)")
 
 
 class LinkDown(UserError):
@@ -205,13 +208,11 @@ class HostLink:
                     )
                     restarted = start = now
                     engine.partial = b""
+                    engine.seen.clear()
                     self._write(b"\x04")
                 elif now - restarted > 0.5:
                     engine.close()
-                    raise UserError(
-                        f"The board on {self.name} runs MicroPython but not upyclaw: "
-                        f"put it there with `upyclaw install --port {self.name}`."
-                    )
+                    raise self._not_ours()
             elif not nudged and now - start > 1.2 and engine.stats.rx_bytes == heard:
                 # A tool may have left it in the raw REPL, which says nothing: Ctrl-B leaves that.
                 nudged = True
@@ -225,6 +226,20 @@ class HostLink:
             )
         self.error = None
         self.closed.clear()
+
+    def _not_ours(self) -> UserError:
+        """The prompt came again after a restart: no firmware, or one that fails."""
+        text = bytes(self._engine.seen).decode("utf-8", "replace")
+        crash = _CRASH.search(text)
+        if crash and "upyclaw/" in crash.group():
+            return UserError(
+                f"upyclaw on the board at {self.name} fails to start ({crash['error'].strip()}): "
+                "install the firmware again."
+            )
+        return UserError(
+            f"The board on {self.name} runs MicroPython but not upyclaw: "
+            f"put it there with `upyclaw install --port {self.name}`."
+        )
 
     def _no_answer(self, heard: bool, timeout: float) -> UserError:
         if not heard:

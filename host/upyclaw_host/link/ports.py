@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import grp
 import os
 import sys
 import threading
@@ -44,8 +43,10 @@ def _others(port: str) -> str:
 
 def _owner(port: str) -> str:
     try:
+        import grp
+
         return grp.getgrgid(os.stat(port).st_gid).gr_name
-    except (OSError, KeyError):
+    except (ImportError, OSError, KeyError):
         return "dialout"
 
 
