@@ -70,6 +70,12 @@ def test_lines_typed_ahead_wait_until_the_one_before_is_done() -> None:
     assert take(gate, held, 0.003, prompt=True) == (b"b()\r", False)
 
 
+def test_in_the_raw_repl_only_ctrl_d_runs_code() -> None:
+    gate, held = Gate(), bytearray(b"a()\r\n\x04\x02")
+    assert gate.take(held, Seen(0.0, True, 0, raw=True)) == (b"a()\r\n\x04", False)
+    assert gate.take(held, Seen(0.0, True, 0, raw=True)) == (b"", False)
+
+
 def test_ctrl_c_stops_the_line_that_was_just_started() -> None:
     gate, held = Gate(), bytearray(b"a()\r\x03")
     assert take(gate, held, 0.0, prompt=True) == (b"a()\r", False)

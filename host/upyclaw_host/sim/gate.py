@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 INTERRUPT = 3
-# Bytes after which the REPL may start to run code.
-_ENDS_INPUT = (0x0D, 0x04)
+# Bytes after which the REPL may start to run code; in the raw REPL only the second.
+RETURN = 0x0D
+END_OF_CODE = 4
 # Raw REPL, friendly REPL, its continuation line.
 _PROMPTS = (b"\x04>", b">>> ", b"... ")
 
@@ -24,6 +25,7 @@ class Seen:
     now: float
     prompt: bool
     unread: int
+    raw: bool = False
 
 
 class Gate:
@@ -88,7 +90,7 @@ class Gate:
         end = len(held)
         if seen.prompt:
             for i, byte in enumerate(held):
-                if byte in _ENDS_INPUT:
+                if byte == END_OF_CODE or (byte == RETURN and not seen.raw):
                     end = i + 1
                     self._line_end = seen.now
                     self._tail = b""
