@@ -1,0 +1,278 @@
+"""Changing the store: a fact is new, refines one, or is known; update, pin and forget.
+
+Owns: what is appended to the record file and what the index then says. Must not know who asked.
+Loaded for a change and dropped again. One append makes a change whole: what ends an item (an
+evicted one, a twin) goes into the same write as what begins one, so a cut leaves both or neither.
+"""
+
+from ..compat import const, ticks_ms
+from ..storage.files import StorageError, close, wrap
+from . import drop, record
+from .dedupe import COVERED, DIFFERENT, REFINES, SAME, keys, relation
+from .table import PINNED
+from .text import clean, cut, hash30
+
+# So many items can be pinned: the rest must stay free to move.
+PIN_LIMIT = const(64)
+# Dead bytes in the record file before it is rewritten; a third of the live ones if that is more.
+_WASTE = const(12288)
+
+
+def store(memory, content, tags, keywords, source, memory_id):
+    """See MemoryStore.store."""
+    _writable(memory)
+    content, tags, keywords = _normal(content, tags, keywords)
+    memory_id = record.normal_id(memory_id)
+    if memory_id and memory.find(memory_id) >= 0:
+        changed, labels = update(memory, memory_id, content, tags, keywords, source)
+        return ("refined" if changed else "same"), memory_id, labels
+    how, slot = related(memory, content)
+    if how == SAME or how == COVERED:
+        memory.touch(slot, False)
+        item = memory.item(slot)
+        return "same", item["id"], record.labels_of(item["tags"])
+    if how == REFINES:
+        item = memory.item(slot)
+        tags = record.normal_tags(tags + "," + item["tags"])
+        keywords = record.normal_keywords(keywords, content, tags)
+        _rewrite(memory, slot, item, content, tags, keywords, source)
+        return "refined", item["id"], record.labels_of(tags)
+    return _add(memory, content, tags, keywords, source, memory_id)
+
+
+def update(memory, id, content, tags, keywords, source):
+    """See MemoryStore.update."""
+    _writable(memory)
+    slot = memory.find(id)
+    if slot < 0:
+        return None
+    old = memory.item(slot)
+    content, tags, keywords = _normal(
+        content or old["content"], tags or old["tags"], keywords or old["keywords"]
+    )
+    source = cut(clean(source), record.SOURCE) or old["source"]
+    if (content, tags, keywords, source) == (
+        old["content"],
+        old["tags"],
+        old["keywords"],
+        old["source"],
+    ):
+        return False, record.labels_of(tags)
+    twin = -1
+    how, other = related(memory, content, slot)
+    if how == SAME:
+        twin = other
+        memory.table.count[slot] = max(memory.table.count[slot], memory.table.count[twin])
+    _rewrite(memory, slot, old, content, tags, keywords, source, twin)
+    return True, record.labels_of(tags)
+
+
+def pin(memory, id, on):
+    """See MemoryStore.pin."""
+    _writable(memory)
+    slot = memory.find(id)
+    table = memory.table
+    if slot < 0 or (on and table.pinned() >= PIN_LIMIT):
+        return False
+    if on != (table.flags[slot] & PINNED != 0):
+        item = memory.item(slot)
+        table.flags[slot] ^= PINNED
+        try:
+            _rewrite(
+                memory, slot, item, item["content"], item["tags"], item["keywords"], item["source"]
+            )
+        except StorageError:
+            table.flags[slot] ^= PINNED
+            raise
+    return True
+
+
+def forget(memory, id):
+    """See MemoryStore.forget."""
+    _writable(memory)
+    slot = memory.find(id)
+    if slot < 0:
+        return None
+    item = memory.item(slot)
+    from .compact import compact
+
+    compact(memory, slot)
+    drop("compact")
+    memory.journal.add("forget", id)
+    memory.journal.flush()
+    if memory.on_forget:
+        memory.on_forget(item["content"])
+    return record.labels_of(item["tags"])
+
+
+def related(memory, content, but=-1):
+    """See MemoryStore.related; `but` is a slot to leave out."""
+    table = memory.table
+    key, sig = keys(content)
+    near = []
+    for i in range(table.n):
+        if i == but or not table.is_live(i):
+            continue
+        both = table.sig[i] & sig
+        if table.key[i] == key or both == sig or both == table.sig[i]:
+            near.append(i)
+    best = (DIFFERENT, -1)
+    for i in near:
+        how = relation(memory.item(i)["content"], content)
+        if how == SAME:
+            return how, i
+        if how and not best[0]:
+            best = (how, i)
+    return best
+
+
+def _writable(memory):
+    if memory.readonly:
+        raise StorageError("This memory was opened for reading only.")
+    memory.open()
+
+
+def _normal(content, tags, keywords):
+    content = cut(clean(content), record.CONTENT).strip(" ")
+    if not content:
+        raise ValueError("content is required")
+    tags = record.normal_tags(tags)
+    return content, tags, record.normal_keywords(keywords, content, tags)
+
+
+def _label_ids(table, tags):
+    return [table.add_label(hash30(label)) for label in record.labels_of(tags)]
+
+
+def _new_id(memory):
+    """`mem-<seconds>-<number>`, always above the highest so far, whatever the clock says."""
+    seconds, number = memory.last_id
+    number += 1
+    if number > 9999:
+        number = 0
+        seconds += 1
+    memory.last_id = (max(memory.now(), seconds), number)
+    return "mem-%d-%04d" % memory.last_id
+
+
+def _add(memory, content, tags, keywords, source, memory_id):
+    now = memory.now()
+    table = memory.table
+    item = {
+        "id": memory_id or _new_id(memory),
+        "source": cut(clean(source), record.SOURCE),
+        "content": content,
+        "tags": tags,
+        "keywords": keywords,
+        "created_at": now,
+        "updated_at": now,
+        "access_count": 0,
+        "deleted": False,
+        "summary_ids": _label_ids(table, tags),
+    }
+    line = record.to_line(record.fit(item))
+    cold = -1
+    end = b""
+    if table.live >= memory.limit:
+        cold, score = table.coldest(memory.clock())
+        if cold >= 0:
+            cold_id = memory.id_of(cold)
+            end = record.tombstone(cold_id, now)
+    at = _append(memory, line, end)
+    i = table.add()
+    _place(table, i, at, line, item)
+    memory.journal.add("store", item["id"])
+    if cold >= 0:
+        why = "score={} access={} lowest of {}".format(score, table.count[cold], memory.limit)
+        memory.waste += table.length[cold] + 1 + len(end) + 1
+        table.kill(cold)
+        memory.journal.add("evict", cold_id, why)
+        memory.journal.flush()
+    _changed(memory)
+    return "new", item["id"], record.labels_of(tags)
+
+
+def _rewrite(memory, slot, old, content, tags, keywords, source, twin=-1):
+    """Append the changed form of the item in `slot`; `twin` (a slot) is ended with it."""
+    table = memory.table
+    item = {
+        "id": old["id"],
+        "source": cut(clean(source), record.SOURCE),
+        "content": content,
+        "tags": tags,
+        "keywords": keywords,
+        "created_at": old["created_at"],
+        "updated_at": memory.now(),
+        "access_count": table.count[slot],
+        "deleted": False,
+        "summary_ids": _label_ids(table, tags),
+        "pinned": table.flags[slot] & PINNED != 0,
+    }
+    line = record.to_line(record.fit(item))
+    end = b""
+    if twin >= 0:
+        twin_id = memory.id_of(twin)
+        end = record.tombstone(twin_id, item["updated_at"])
+    at = _append(memory, line, end)
+    memory.waste += table.length[slot] + 1
+    _place(table, slot, at, line, item)
+    table.pending[slot] = 0
+    if twin >= 0:
+        memory.waste += table.length[twin] + 1 + len(end) + 1
+        table.kill(twin)
+        memory.journal.add("forget", twin_id, "joined=" + old["id"])
+    # The record holds all accesses so far; this line keeps a reader from adding them again.
+    memory.journal.add("update", item["id"])
+    memory.journal.flush()
+    _changed(memory)
+
+
+def _place(table, i, at, line, item):
+    table.id_hash[i] = hash30(item["id"])
+    table.offset[i] = at
+    table.length[i] = len(line)
+    table.updated[i] = item["updated_at"]
+    table.count[i] = item["access_count"]
+    table.key[i], table.sig[i] = keys(item["content"])
+    table.set_labels(i, item["summary_ids"])
+
+
+def _append(memory, line, end=b""):
+    """Append `line` and, if given, the tombstone `end`. Returns the offset; it is on flash."""
+    at = memory.bytes
+    f = None
+    try:
+        f = open(memory.path, "ab")
+        # A last line without its end must not swallow this one (WEAKNESSES 7).
+        if memory.torn:
+            f.write(b"\n")
+            at += 1
+        f.write(line)
+        f.write(b"\n")
+        if end:
+            f.write(end)
+            f.write(b"\n")
+        f.close()
+    except OSError as e:
+        close(f)
+        # Whatever got there is read anew before the next use.
+        memory.bytes = -1
+        raise wrap(e, memory.path)
+    memory.torn = False
+    memory.bytes = at + len(line) + 1 + (len(end) + 1 if end else 0)
+    return at
+
+
+def _changed(memory):
+    memory.stale += 1
+    memory.stale_at = ticks_ms()
+    live = memory.bytes - memory.waste
+    if memory.waste > max(_WASTE, live // 3) or memory.journal.too_long():
+        from .compact import compact
+
+        try:
+            compact(memory)
+        except StorageError:
+            # No room for a second copy: the long file is as good, it is tried again later.
+            pass
+        drop("compact")

@@ -1,0 +1,159 @@
+"""memory_index.json and MEMORY.md, made from the records (SPEC-longterm §5).
+
+Owns: the form of the two files. They are never read back as truth (B37), written whole by rename,
+and only if they would change. MEMORY.md as bytes is also what `light` mode sends.
+"""
+
+from array import array
+
+from ..compat import const
+from ..storage.files import close, discard, replace, size, wrap, write_file
+from . import record
+from .text import cut, hash30
+
+_TERM = const(47)
+
+
+def date(seconds):
+    """`YYYY-MM-DD HH:MM:SS` of Unix `seconds`, `-` for 0. Integers only, any epoch (B08)."""
+    if not seconds:
+        return "-"
+    days, rest = divmod(seconds, 86400)
+    # Days since 0000-03-01, in eras of 400 years.
+    days += 719468
+    era, day = divmod(days, 146097)
+    year = (day - day // 1460 + day // 36524 - day // 146096) // 365
+    day -= 365 * year + year // 4 - year // 100
+    month = (5 * day + 2) // 153
+    day = day - (153 * month + 2) // 5 + 1
+    year += era * 400
+    month += 3
+    if month > 12:
+        month -= 12
+        year += 1
+    return "%04d-%02d-%02d %02d:%02d:%02d" % (
+        year,
+        month,
+        day,
+        rest // 3600,
+        rest // 60 % 60,
+        rest % 60,
+    )
+
+
+def write_derived(store):
+    """Bring both files up to date. Raises StorageError: then each is whole, old or new."""
+    for path in (store.path, store.journal.path):
+        if size(path) < 0:
+            write_file(path, b"")
+    _write(store.root + "/memory_index.json", lambda: index_pieces(store))
+    _write(store.root + "/MEMORY.md", lambda: markdown_pieces(store))
+
+
+def _write(path, pieces):
+    if _equal(path, pieces()):
+        return
+    new = path + ".new"
+    f = None
+    try:
+        f = open(new, "wb")
+        for piece in pieces():
+            f.write(piece)
+        f.close()
+        replace(new, path)
+    except OSError as e:
+        close(f)
+        discard(new)
+        raise wrap(e, path)
+
+
+def _equal(path, pieces):
+    """True if the file holds exactly these pieces."""
+    try:
+        with open(path, "rb") as f:
+            for piece in pieces:
+                if f.read(len(piece)) != piece:
+                    return False
+            return not f.read(1)
+    except OSError:
+        return False
+
+
+def _terms(item):
+    """Index terms of an item: its keywords, or its tags."""
+    return [cut(t, _TERM) for t in record.split_terms(item["keywords"] or item["tags"])[:3]]
+
+
+def index_pieces(store):
+    """Yield the bytes of memory_index.json."""
+    table = store.table
+    yield (
+        '{"version":3,"next_summary_id":%d,"last_compact_digest_size":%d,"summaries":['
+        % (table.next_label, store.journal.mark)
+    ).encode()
+    comma = b""
+    for label_id, label, refs in store.labels():
+        yield comma
+        yield (
+            '{"summary_id":%d,"label":%s,"ref_count":%d}' % (label_id, record.quote(label), refs)
+        ).encode()
+        comma = b","
+    yield b'],"keyword_index":{'
+    live = [i for i in range(table.n) if table.is_live(i)]
+    # One hash a term (the index ignores ASCII case), so that no text has to stay in RAM.
+    hashes = array("I", bytes(12 * len(live)))
+    for k, (_, line) in enumerate(store.lines(live)):
+        for j, term in enumerate(_terms(record.from_line(line))):
+            hashes[k * 3 + j] = hash30(_ascii_lower(term)) or 1
+    comma = b""
+    for k, slot in enumerate(live):
+        if not (hashes[k * 3] or hashes[k * 3 + 1] or hashes[k * 3 + 2]):
+            continue
+        terms = _terms(store.item(slot))
+        for j in range(len(terms)):
+            h = hashes[k * 3 + j]
+            if h:
+                yield comma
+                yield (record.quote(terms[j]) + ":[").encode()
+                inner = b""
+                for at in range(k * 3 + j, len(hashes)):
+                    if hashes[at] == h:
+                        hashes[at] = 0
+                        yield inner
+                        yield record.quote(store.id_of(live[at // 3])).encode()
+                        inner = b","
+                yield b"]"
+                comma = b","
+    yield b"}}"
+
+
+def _ascii_lower(text):
+    # bytes.lower knows ASCII only on both runtimes.
+    return text.encode().lower()
+
+
+def markdown_pieces(store):
+    """Yield the bytes of MEMORY.md: labels, then the items, hottest first, in local time."""
+    yield b"# Long-term Memory\n\n"
+    if not len(store):
+        yield b"(empty - Claw will write memories here as it learns)\n"
+        return
+    first = True
+    for _, label, refs in store.labels():
+        if first:
+            yield b"## Summary Labels\n\n"
+        first = False
+        yield "- {} (refs={})\n".format(label, refs).encode()
+    if not first:
+        yield b"\n"
+    yield b"## Active Memories\n\n"
+    for item in store.items():
+        when = item["updated_at"]
+        labels = ",".join([record.quote(label) for label in record.labels_of(item["tags"])])
+        yield "- `{}` {}\n  time={} access={} labels=[{}]\n".format(
+            item["id"],
+            item["content"],
+            date(when + store.zone if when else 0),
+            item["access_count"],
+            labels,
+        ).encode()

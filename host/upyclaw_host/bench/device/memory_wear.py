@@ -1,0 +1,104 @@
+"""Counts erases of the long-term memory on LittleFS: runs in MicroPython, prints a JSON line.
+line.
+
+    micropython -X heapsize=8m memory_wear.py [IDLE_EACH]
+
+160 facts (7,055 bytes of text, as in the reference's own measurement) one minute apart on a
+virtual clock, then 200 recalls. With IDLE_EACH the board is idle after every fact, as in a slow
+chat.
+"""
+
+import json
+import os
+import sys
+
+import vfs
+
+BLOCK = 4096
+TEXT_BYTES = 7055
+FACTS = 160
+
+
+class Flash:
+    """A RAM block device of 512 blocks that counts what LittleFS does to it."""
+
+    def __init__(self, blocks=512):
+        self.blocks = [None] * blocks
+        self.erases = self.programmed = 0
+
+    def readblocks(self, n, buf, offset=0):
+        block = self.blocks[n]
+        if block is None:
+            for i in range(len(buf)):
+                buf[i] = 0xFF
+        else:
+            buf[:] = block[offset : offset + len(buf)]
+
+    def writeblocks(self, n, buf, offset=0):
+        self.programmed += len(buf)
+        self.blocks[n][offset : offset + len(buf)] = buf
+
+    def ioctl(self, op, arg):
+        if op == 4:
+            return len(self.blocks)
+        if op == 5:
+            return BLOCK
+        if op == 6:
+            self.erases += 1
+            self.blocks[arg] = bytearray(b"\xff" * BLOCK)
+        return 0
+
+
+def fact(i):
+    """A fact of 44 or 45 bytes, all different in their words."""
+    thing = chr(97 + i % 26) * (3 + i // 26)
+    drawer = chr(97 + i // 7 % 26) * 3
+    text = f"User keeps thing {thing} in drawer {drawer} of room {chr(97 + i * 11 % 26) * 4} now"
+    n = TEXT_BYTES * (i + 1) // FACTS - TEXT_BYTES * i // FACTS
+    return (text + " indeed" * 4)[:n]
+
+
+def main():
+    from upyclaw import compat
+    from upyclaw.memory import store as module
+
+    idle_each = len(sys.argv) > 1
+    flash = Flash()
+    vfs.VfsLfs2.mkfs(flash, progsize=64)
+    vfs.mount(vfs.VfsLfs2(flash, progsize=64), "/bench")
+    os.mkdir("/bench/data")
+    seconds = [1796000000]
+    real = module.ticks_ms
+    memory = module.MemoryStore("/bench/data/memory", clock=lambda: seconds[0])
+    # Virtual minutes: the idle rule looks at ticks.
+    shift = [0]
+    module.ticks_ms = lambda: compat.ticks_add(real(), shift[0])
+    memory.open()
+    memory.flush()
+    out = {"facts": FACTS, "text_bytes": 0, "idle_each": idle_each}
+    start = flash.erases
+    written = flash.programmed
+    for i in range(FACTS):
+        text = fact(i)
+        out["text_bytes"] += len(text)
+        how = memory.store(text, f"thing{i % 40},room")[0]
+        assert how == "new", (how, text)
+        seconds[0] += 60
+        shift[0] += 60000
+        if idle_each:
+            memory.idle()
+    out["stored"] = len(memory)
+    out["store_erases"] = flash.erases - start
+    out["store_bytes"] = flash.programmed - written
+    before = flash.erases
+    memory.flush()
+    out["flush_erases"] = flash.erases - before
+    before = flash.erases
+    for i in range(200):
+        memory.search(fact(40 + i % 100), 1)
+    out["recalls"] = 200
+    out["recall_erases"] = flash.erases - before
+    print(json.dumps(out))
+
+
+main()
