@@ -18,6 +18,7 @@ if MICROPYTHON:
     from micropython import const
 
     ticks_ms = time.ticks_ms
+    ticks_us = time.ticks_us
     ticks_diff = time.ticks_diff
     ticks_add = time.ticks_add
     sleep_ms = asyncio.sleep_ms
@@ -30,6 +31,10 @@ else:
     def ticks_ms():  # type: ignore[misc]
         """Milliseconds of a clock that only goes forward; compare with `ticks_diff` alone."""
         return time.monotonic_ns() // 1000000  # type: ignore[attr-defined]
+
+    def ticks_us():  # type: ignore[misc]
+        """Microseconds of the same kind of clock."""
+        return time.monotonic_ns() // 1000  # type: ignore[attr-defined]
 
     def ticks_diff(a, b):  # type: ignore[misc]
         """Milliseconds from tick `b` to tick `a`."""
@@ -61,10 +66,15 @@ def unix_time():
 
 
 def set_unix_time(seconds):
-    """Set the clock to `seconds` (Unix). Values before 2024 are ignored: no set clock says that."""
+    """Set the clock to `seconds` (Unix). Before 2024 it was never set: ignored."""
     global _clock_shift
     if seconds >= _SANE:
         _clock_shift = int(seconds) - int(time.time()) - _EPOCH
+
+
+def civil_time(seconds):
+    """(year, month, day, hour, minute, second, weekday) of Unix `seconds`; Monday is 0."""
+    return tuple(time.gmtime(seconds - _EPOCH)[:7])
 
 
 def mem_free():

@@ -1,0 +1,48 @@
+"""Runs one tool call and turns whatever happens into a text for the model.
+
+Owns the limits of a call: its time, the size of its result (B53), and that no fault of a tool ends
+the turn (B14, B17). Must not know sessions.
+"""
+
+import asyncio
+import json
+
+from upyclaw.storage.codec import json_escape
+
+SECONDS = 20  # default time limit of a call
+
+
+def failure(sentence):
+    """The result text that tells the model `sentence`."""
+    return '{"ok":false,"error":"' + json_escape(sentence).decode() + '"}'
+
+
+async def run_call(registry, call, context=None):
+    """Run `call` (name, arguments, problem). Returns (text, is_error); the text is clean, at most
+    4 KB and never empty. CancelledError passes through, nothing else does."""
+    from upyclaw.storage.cap import cap_result
+
+    text, bad = await _run(registry, call, context)
+    text = cap_result(text)
+    return text if text.strip() else "(no output)", bad
+
+
+async def _run(registry, call, context):
+    if call.problem:
+        return failure(call.problem), True
+    tool = registry.get(call.name)
+    if tool is None:
+        names = ", ".join(registry.names())
+        return failure("There is no tool {}. The tools are: {}.".format(call.name, names)), True
+    seconds = getattr(tool, "seconds", SECONDS)
+    try:
+        result = await asyncio.wait_for(tool.run(call.arguments, context), seconds)
+    except asyncio.TimeoutError:
+        return failure("{} took more than {} seconds.".format(call.name, seconds)), True
+    except MemoryError:
+        return failure("There is not enough memory for {}.".format(call.name)), True
+    except Exception as e:
+        return failure("{}: {}".format(type(e).__name__, e)[:200]), True
+    if not isinstance(result, (str, bytes, bytearray)):
+        result = json.dumps(result) if result is not None else ""
+    return result, False
