@@ -9,10 +9,11 @@ import struct
 from dataclasses import dataclass
 from pathlib import Path
 
-from littlefs import LFSConfig, LittleFS, LittleFSError, UserContext
+from littlefs import LFSConfig, LFSStat, LittleFS, LittleFSError, UserContext
 
 from upyclaw_host.errors import UserError
 from upyclaw_host.formats.findings import Finding, Severity
+from upyclaw_host.salvage import Salvage
 
 _MAGIC = b"littlefs"
 _BLOCK_SIZES = (4096, 512, 1024, 2048, 8192, 16384, 32768, 65536)
@@ -122,7 +123,9 @@ class ImageSource:
                 "(read the flash again; this is not damage on the board)"
             )
             self._tell(self.label, len(image), "short-copy", text, Severity.WARNING)
-        self._fs = self._mount()
+        self._fs, self._salvage = self._mount(), None
+        if self._fs is None:
+            self._salvage = self._salvaged(image)
 
     def _tell(
         self, file: str, offset: int | None, code: str, message: str, severity: Severity
@@ -131,7 +134,8 @@ class ImageSource:
         if finding not in self.findings:
             self.findings.append(finding)
 
-    def _mount(self) -> LittleFS:
+    def _mount(self) -> LittleFS | None:
+        """The file system by the library; None if it can't take it."""
         fs = LittleFS(
             context=self._blocks,
             mount=False,
@@ -144,28 +148,35 @@ class ImageSource:
         )
         try:
             fs.mount()
-        except LittleFSError as error:
-            if self._short:
-                raise UserError(
-                    f"{self.label} is a short copy: {self.findings[0].message.split(': ', 1)[1]}, "
-                    "and a directory of it lay in the missing part."
-                )
-            raise UserError(f"{self.label}: the LittleFS in it is damaged ({error}).")
+        except LittleFSError:
+            return None
         return fs
+
+    def _salvaged(self, image: bytes) -> Salvage:
+        """What is left of an image the library refuses."""
+        found = Salvage(image, self.geometry.block_size)
+        if not found.files:
+            what = "is a short copy" if self._short else "is damaged"
+            raise UserError(f"{self.label} {what}: no file of its LittleFS can be read.")
+        for folder in found.lost:
+            self._unreadable(folder, 0, "the directory is damaged")
+        return found
 
     def files(self) -> dict[str, int]:
         """All files of the image; a directory that can't be read is told in `findings`."""
+        if self._salvage is not None:
+            return {path: file.size for path, file in self._salvage.files.items()}
         found: dict[str, int] = {}
         self._walk("", found, 0)
         return found
 
     def _walk(self, folder: str, found: dict[str, int], depth: int) -> None:
-        if depth > 16:
+        if depth > 16 or self._fs is None:
             return
         try:
             for entry in self._fs.scandir("/" + folder):
                 path = f"{folder}/{entry.name}" if folder else entry.name
-                if entry.type == 2:
+                if entry.type == LFSStat.TYPE_DIR:
                     self._walk(path, found, depth + 1)
                 else:
                     found[path] = entry.size
@@ -180,7 +191,16 @@ class ImageSource:
             self._tell(path, at, "image-damaged", f"can't be read: {why}", Severity.ERROR)
 
     def read(self, path: str) -> bytes:
-        """Content of a file, up to the first byte that lies in a missing block."""
+        """Content of a file, up to the first byte that lies in a missing or damaged block."""
+        if self._salvage is not None:
+            data = self._salvage.read(path)
+            if len(data) < self._salvage.files[path].size:
+                self._unreadable(path, len(data), "its blocks are damaged")
+            return data
+        return self._read_whole(path)
+
+    def _read_whole(self, path: str) -> bytes:
+        assert self._fs is not None
         parts: list[bytes] = []
         before = self._blocks.missed
         done = 0
