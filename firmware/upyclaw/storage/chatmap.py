@@ -155,22 +155,27 @@ class ChatMap:
         self._current = current
 
     def _load(self):
-        if files.size(self._path) < 0 and files.size(self._path + ".new") >= 0:
-            # The half-way state of a FAT rename.
-            files.replace(self._path + ".new", self._path)
-        if files.size(self._path) < 0:
-            aliases = self._from_sessions()
-            if aliases:
-                self._aliases = aliases
-                self._current = aliases[-1]
-            return
-        try:
-            with open(self._path, "rb") as f:
-                text = f.read(4096)
-        except OSError as e:
-            raise files.wrap(e, self._path)
-        if not self._parse(text):
+        text = self._read(self._path)
+        if text is None:
+            # FAT's rename may have been cut half-way; elsewhere `.new` is an unfinished first
+            # write.
+            text = self._read(self._path + ".new")
+            if text is not None and not self._parse(text):
+                files.discard(self._path + ".new")
+            if not self._aliases:
+                self._aliases = self._from_sessions()
+                self._current = self._aliases[-1] if self._aliases else ""
+        elif not self._parse(text):
             self._rebuild(text)
+
+    def _read(self, path):
+        if files.size(path) < 0:
+            return None
+        try:
+            with open(path, "rb") as f:
+                return f.read(4096)
+        except OSError as e:
+            raise files.wrap(e, path)
 
     def _parse(self, text):
         try:

@@ -73,7 +73,7 @@ class _Plan:
         out = []
         for a, b in self.scan.spans:
             mark = '"[result of {:,} bytes left out]"'.format(max(0, b - a - 2)).encode()
-            if len(mark) < b - a:
+            if b - a > 64:
                 out.append((a, b, mark))
         return out
 

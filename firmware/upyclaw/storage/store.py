@@ -20,8 +20,9 @@ from upyclaw.storage.session import Session
 
 LIMIT = const(153600)
 _LIST = "/sessions.txt"
-# Everything a session may have beside its data file, in the order of deletion. The data file goes
-# last: as long as it is there the session is, and what is missing is made again.
+# Everything a session may have, in the order of deletion. The data file goes last but for the
+# mark:
+# as long as it is there the session is, and what is missing is made again.
 ENDINGS = (
     ".bad",
     ".idx.bad",
@@ -31,8 +32,8 @@ ENDINGS = (
     ".new",
     ".open",
     ".idx",
-    ".blocked",
     "",
+    ".blocked",
 )
 
 
@@ -157,22 +158,21 @@ class SessionStore:
     def clean(self):
         """At start: finish or undo what a power cut left half done in any session. Returns the
         names."""
-        names = []
-        for name, _ in files.listing(self.root):
-            if name.endswith(".new"):
-                names.append(name)
         done = []
+        names = [name for name, _ in files.listing(self.root)]
         for name in names:
-            at = name.find(".log")
-            if at < 0:
-                files.discard(self.root + "/" + name)
-            elif name[: at + 4] not in done:
+            at = name.find(".log") + 4
+            if at == 3:
+                if name.endswith(".new"):
+                    files.discard(self.root + "/" + name)
+            elif name.endswith(".new") and name[:at] not in done:
                 from upyclaw.storage import recover
 
-                recover.settle(self.root + "/" + name[: at + 4])
-            if name[: at + 4] not in done:
-                done.append(name[: at + 4])
-        return names
+                done.append(name[:at])
+                recover.settle(self.root + "/" + name[:at])
+            elif name.endswith(".blocked") and name[:at] not in names:
+                files.discard(self.root + "/" + name)
+        return done
 
     # ---- who owns which file name
 
