@@ -4,7 +4,8 @@ import binascii
 import json
 import os
 
-from upyclaw.llm.errors import LLMError, http_error
+from upyclaw.llm.errors import LLMError
+from upyclaw.llm.failures import http_error
 from upyclaw.llm.reader import BODY_LIMIT, LINE_LIMIT, ReplyReader
 
 CASES = (os.getenv("UPYCLAW_TEST_DATA") or "tests/data") + "/cases/"

@@ -30,7 +30,13 @@ TEXTS = st.one_of(
     st.text(min_size=60, max_size=200),
 )
 LOOSE = st.recursive(
-    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False), TEXTS),
+    st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(),
+        st.floats(allow_nan=False, allow_infinity=False),
+        TEXTS,
+    ),
     lambda inner: st.one_of(
         st.lists(inner, max_size=3), st.dictionaries(st.sampled_from("abc"), inner, max_size=2)
     ),

@@ -14,24 +14,30 @@ RAM: one event line (at most 8 KB) or one JSON body (at most 16 KB), never the s
 
 import json
 
-from upyclaw.compat import json_loads, utf8_clean
-from upyclaw.llm.errors import LLMError, error_of, html_error, http_error
+from upyclaw.compat import const, json_loads, utf8_clean
+from upyclaw.llm.errors import LLMError
 
 LINE_LIMIT = 8192  # bytes of one event
 BODY_LIMIT = 16384  # bytes of a reply that is one JSON value
 CALLS_LIMIT = 32  # tool calls of one reply
 
-_HTML_LIMIT = 1024
-_ERROR_LIMIT = 2048
+_HTML_LIMIT = const(1024)
+_ERROR_LIMIT = const(2048)
 
 # What the reply turned out to be.
-_UNKNOWN = 0
-_LINES = 1  # server-sent events, or a JSON object a line
-_BODY = 2
-_HTML = 3
-_ERROR = 4  # the body of an HTTP error
+_UNKNOWN = const(0)
+_LINES = const(1)  # server-sent events, or a JSON object a line
+_BODY = const(2)
+_HTML = const(3)
+_ERROR = const(4)  # the body of an HTTP error
 
 _FINISH = {"max_tokens": "length", "tool_use": "tool_calls", "end_turn": "stop"}
+
+
+def _failures():
+    from upyclaw.llm import failures
+
+    return failures
 
 
 class ReplyReader:
@@ -71,14 +77,14 @@ class ReplyReader:
             limit = _HTML_LIMIT if self._mode == _HTML else _ERROR_LIMIT
             self._keep(data, 0, min(len(data), limit - self._n))
             if self._mode == _HTML and (self._n >= limit or b"</title" in self._held()):
-                raise html_error(self._held(), self._status)
+                raise _failures().html_error(self._held(), self._status)
 
     def finish(self):
         """The reply has ended. Calls `on_end`, or raises LLMError: error, empty, cut, html."""
         if self._mode == _ERROR:
-            raise http_error(self._status, self._held(), self._retry_after)
+            raise _failures().http_error(self._status, self._held(), self._retry_after)
         if self._mode == _HTML:
-            raise html_error(self._held(), self._status)
+            raise _failures().html_error(self._held(), self._status)
         if self._n:
             if self._mode == _BODY:
                 self._body(self._held())
@@ -228,7 +234,7 @@ class ReplyReader:
             self._message(value)
             self._finish = self._reason(value.get("stop_reason")) or "stop"
         elif value:
-            raise error_of(value, self._status, self._retry_after)
+            raise _failures().error_of(value, self._status, self._retry_after)
         if self._finish is None and not self._said:
             raise LLMError("empty", "The model sent an empty answer.", self._status)
 
@@ -243,7 +249,7 @@ class ReplyReader:
         if not isinstance(value, dict):
             return
         if value.get("error"):
-            raise error_of(value, self._status, self._retry_after)
+            raise _failures().error_of(value, self._status, self._retry_after)
         if isinstance(value.get("usage"), dict):
             self._usage = value["usage"]
         choices = value.get("choices")
@@ -260,7 +266,7 @@ class ReplyReader:
                 self._finish = self._reason(value.get("done_reason")) or "stop"
                 self.done = True
         elif message or value.get("detail"):
-            raise error_of(value, self._status, self._retry_after)
+            raise _failures().error_of(value, self._status, self._retry_after)
 
     def _choice(self, choice):
         message = choice.get("delta")

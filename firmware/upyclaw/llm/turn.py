@@ -9,7 +9,6 @@ held, within limits, as they can be judged only when they are whole (B14, B17).
 from upyclaw.prompt.message import tool_name
 from upyclaw.storage.codec import FINAL, TOOL, json_escape
 from upyclaw.storage.files import StorageError
-from upyclaw.tools.arguments import parse_arguments, strict_text
 
 CALLS = 8  # calls of one reply; further ones are not taken
 ARGUMENTS = 4096  # bytes of arguments of one reply
@@ -40,6 +39,8 @@ class Call:
         return len(data)
 
     def close(self, cut):
+        from upyclaw.tools.arguments import parse_arguments, strict_text
+
         text = self._parts.decode()
         self._parts = bytearray()
         try:

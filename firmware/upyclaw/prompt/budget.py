@@ -9,8 +9,10 @@ Small models with a vocabulary for English may need up to a token for each CJK b
 is too long for them comes back as LLMError "context"; half the budget is the answer to that.
 """
 
+from upyclaw.compat import const
+
 BYTES_PER_TOKEN = 3
-_PER_RECORD = 4  # tokens of a message's frame in the usual chat templates
+_PER_RECORD = const(4)  # tokens of a message's frame in the usual chat templates
 LEAST = 512  # bytes; less is not worth a conversation
 
 

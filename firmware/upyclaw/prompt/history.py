@@ -10,7 +10,8 @@ tell which ids are taken.
 
 import binascii
 
-from upyclaw.prompt.clean import clean_string, json_as_string, text_pieces
+from upyclaw.compat import const
+from upyclaw.prompt.clean import json_as_string, text_pieces
 from upyclaw.prompt.cursor import Cursor, is_blank
 from upyclaw.prompt.message import CLEAN, DIRTY, read_record
 from upyclaw.prompt.plan import Plan
@@ -21,9 +22,9 @@ NO_OUTPUT = b"(no output)"
 LEFT_OUT = b"(left out: too long for the model's context)"
 NO_WORDS = b"(no message)"
 
-_READ = 512
-_ID_LIMIT = 40  # characters of a call's id that every server takes
-_BITS = 8192  # of the filter that tells which ids may have been used
+_READ = const(512)
+_ID_LIMIT = const(40)  # characters of a call's id that every server takes
+_BITS = const(8192)  # of the filter that tells which ids may have been used
 
 _CONTENT = {"null": b',"content":null', "empty": b',"content":""', "omit": b""}
 
@@ -278,7 +279,11 @@ class History:
         data = self._raw(self._cur.record, start, end)
         if kind == CLEAN:
             return data
-        return clean_string(data) if kind == DIRTY else json_as_string(data)
+        if kind == DIRTY:
+            from upyclaw.prompt.mend import clean_string
+
+            return clean_string(data)
+        return json_as_string(data)
 
     def _raw(self, record, start, end):
         """Yield the bytes `start`..`end` of a record."""

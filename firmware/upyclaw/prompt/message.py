@@ -6,7 +6,7 @@ B14, B40) into `Message`. Takes what the JSON says over what the idx says. Must 
 A text is (kind, start, end): the bytes of the record from `start` to `end`, to be sent so:
 """
 
-from upyclaw.compat import json_loads, utf8_clean
+from upyclaw.compat import const, json_loads, utf8_clean
 from upyclaw.prompt.cursor import Broken, is_blank
 
 CLEAN = 0  # inside of a string, byte for byte
@@ -16,9 +16,9 @@ JSON = 2  # a JSON value, as a string
 MESSAGES = 32  # results of one record; more are not looked at
 CALLS = 32
 TEXTS = 64
-_ID = 64  # raw bytes of an id that is compared as text; longer ones by length and checksum
-_NAME = 64  # characters of a tool's name, the limit of most servers
-_ARGUMENTS = 512  # bytes of arguments that are checked to be JSON
+_ID = const(64)  # raw bytes of an id that is compared as text; longer ones by length and checksum
+_NAME = const(64)  # characters of a tool's name, the limit of most servers
+_ARGUMENTS = const(512)  # bytes of arguments that are checked to be JSON
 
 _ROLES = {1: "user", 2: "assistant", 3: "assistant", 4: "tool"}
 _TEXT_PARTS = (b"", b"text", b"input_text", b"output_text")
