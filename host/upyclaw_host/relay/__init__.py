@@ -13,7 +13,7 @@ from upyclaw_host.errors import UserError
 from upyclaw_host.relay.errors import ProviderError
 from upyclaw_host.relay.provider import Provider, Recorder, RetryPolicy
 from upyclaw_host.relay.relay import Limits, Relay, RelayReply
-from upyclaw_host.relay.serve import Served, serve_link
+from upyclaw_host.relay.serve import OnServed, Served, serve_link
 
 PROVIDERS = ("openai", "anthropic", "local", "script:FILE")
 
@@ -58,6 +58,7 @@ def make_provider(
 __all__ = [
     "PROVIDERS",
     "Limits",
+    "OnServed",
     "Provider",
     "ProviderError",
     "Relay",

@@ -202,7 +202,7 @@ class AnthropicReader:
                 return [end_chunk(_STOP.get(reason, "stop"), self._usage)]
         elif kind not in ("message_stop", "ping") and kind is None:
             raise refused_inside(event, self._url) or ProviderError(
-                502,
+                0,
                 f"{self._url} sent JSON that is no answer; check base_url.",
                 "html",
             )

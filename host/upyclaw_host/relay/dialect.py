@@ -264,10 +264,10 @@ def empty_answer(reason: str | None = None) -> ProviderError:
     """The error for an answer without text and without tool calls."""
     if reason == "content_filter":
         return ProviderError(
-            502, "The provider's filter held the answer back; put it in other words.", "empty"
+            0, "The provider's filter held the answer back; put it in other words.", "empty"
         )
     if reason == "length":
         return ProviderError(
-            502, "The model gave an empty answer: its token limit was used up; raise it.", "empty"
+            0, "The model gave an empty answer: its token limit was used up; raise it.", "empty"
         )
-    return ProviderError(502, "The model gave an empty answer; ask again.", "empty")
+    return ProviderError(0, "The model gave an empty answer; ask again.", "empty")

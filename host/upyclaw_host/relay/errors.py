@@ -44,7 +44,7 @@ _BLANK = re.compile(r"[\s\x00-\x1f\x7f]+")
 class ProviderError(Exception):
     """A request that the provider did not answer.
 
-    `status`: HTTP status for the board (a real one where there was one, else 502, 503 or 504).
+    `status`: the HTTP status the provider gave (also one inside a 200), 0 where there was none.
     `message`: one sentence, at most 200 characters, without HTML and without keys.
     `kind`: one of KINDS. `retry_after`: seconds the provider asked for, or None.
     `detail`: the provider's own text for the code that adapts to it; never shown.
@@ -78,9 +78,11 @@ class ProviderError(Exception):
 
 
 def sentence(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """Text on one line, keys hidden, bad code points replaced, shortened to `limit` characters."""
+    """Text on one line with an end, keys hidden, bad code points replaced, cut at `limit`."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     text = _KEY_SHAPE.sub("***", _BLANK.sub(" ", text).strip())
+    if text and text[-1] not in ".!?…。":
+        text += "."
     return text if len(text) <= limit else text[: limit - 1].rstrip() + "…"
 
 
@@ -195,7 +197,7 @@ def refused_inside(body: Any, url: str) -> ProviderError | None:
     """The error for a success status with an error in its JSON (B43), or None."""
     if not isinstance(body, dict):
         return ProviderError(
-            502, f"{plain_url(url)} sent JSON that is no chat answer; check base_url.", "html"
+            0, f"{plain_url(url)} sent JSON that is no chat answer; check base_url.", "html"
         )
     error = body.get("error")
     if not error and not (body.get("detail") and "choices" not in body):
@@ -204,8 +206,8 @@ def refused_inside(body: Any, url: str) -> ProviderError | None:
     code = error.get("code") if isinstance(error, dict) else None
     if isinstance(code, str) and code.isdigit():
         code = int(code)
-    status = code if isinstance(code, int) and 400 <= code <= 599 else 400
-    kind = kind_of(status, json.dumps(body))
+    status = code if isinstance(code, int) and 400 <= code <= 599 else 0
+    kind = kind_of(status or 400, json.dumps(body))
     return ProviderError(status, f"The provider refused: {said}", kind, None, json.dumps(body))
 
 
@@ -213,16 +215,16 @@ def not_json(text: str, url: str) -> ProviderError:
     """The error for a body that is neither JSON nor an event stream."""
     where = plain_url(url)
     if not text.strip():
-        return ProviderError(502, f"{where} sent an empty answer; try again.", "empty")
+        return ProviderError(0, f"{where} sent an empty answer; try again.", "empty")
     if looks_like_html(text):
         return ProviderError(
-            502,
+            0,
             f"{where} sent a web page, not JSON (a log-in page? a wrong base_url?): "
             f"{first_line(text)}",
             "html",
         )
     return ProviderError(
-        502,
+        0,
         f"{where} sent no JSON; check base_url: {first_line(text)}",
         "html",
     )
@@ -230,7 +232,7 @@ def not_json(text: str, url: str) -> ProviderError:
 
 def cut_off() -> ProviderError:
     """The error for an answer that broke off."""
-    return ProviderError(502, "The answer was cut off in the middle; ask again.", "cut")
+    return ProviderError(0, "The answer was cut off in the middle; ask again.", "cut")
 
 
 def transport_error(error: BaseException, url: str, setting: str) -> ProviderError:
@@ -239,7 +241,7 @@ def transport_error(error: BaseException, url: str, setting: str) -> ProviderErr
     names = {type(e).__name__ for e in _chain(error)}
     texts = " ".join(str(e) for e in _chain(error))
     if any("Timeout" in name for name in names) and "ConnectTimeout" not in names:
-        return ProviderError(504, f"{where} did not answer in time; try again.", "timeout")
+        return ProviderError(0, f"{where} did not answer in time; try again.", "timeout")
     if names & {"RemoteProtocolError", "ReadError", "IncompleteRead"}:
         return cut_off()
     if re.search(r"name or service|nodename|getaddrinfo|resolution|resolve", texts, re.I):
@@ -250,7 +252,7 @@ def transport_error(error: BaseException, url: str, setting: str) -> ProviderErr
         why = "its certificate is not accepted"
     else:
         why = "no connection"
-    return ProviderError(503, f"{where}: {why}; start the server or check {setting}.", "gone")
+    return ProviderError(0, f"{where}: {why}; start the server or check {setting}.", "gone")
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:

@@ -33,7 +33,7 @@ class EventReader:
         self._line += piece
         *lines, rest = self._line.split(b"\n")
         if len(rest) + self._size > BODY_LIMIT:
-            raise ProviderError(502, "The provider's answer is too long.", "server")
+            raise ProviderError(0, "The provider's answer is too long.", "server")
         self._line = bytearray(rest)
         for raw in lines:
             self._take(bytes(raw), found)
@@ -54,7 +54,7 @@ class EventReader:
         except ValueError:
             if text.lstrip().startswith(("{", "[")):
                 raise ProviderError(
-                    502, "The answer was cut off in the middle; ask again.", "cut"
+                    0, "The answer was cut off in the middle; ask again.", "cut"
                 ) from None
             raise not_json(text, self._url) from None
 
@@ -78,7 +78,7 @@ class EventReader:
             return
         self._data += value
         if len(self._data) > BODY_LIMIT:
-            raise ProviderError(502, "The provider's answer is too long.", "server")
+            raise ProviderError(0, "The provider's answer is too long.", "server")
         try:
             # Some servers leave out the blank line, so each line is tried at once.
             found.append(json.loads(self._data))

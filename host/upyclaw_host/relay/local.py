@@ -81,6 +81,8 @@ class LocalProvider:
         self._path = model_file(settings.model)
         self.model = self._path.stem
         self.context = settings.context or 8192
+        # The model that comes along is too small to call tools; it would only be confused.
+        self.tools = bool(settings.model)
         self._threads = settings.threads
         self._recorder = recorder
         self._server: Future[Any] = Future()
@@ -100,7 +102,7 @@ class LocalProvider:
             server = await asyncio.wrap_future(self._server)
         except RuntimeError:
             raise ProviderError(
-                503,
+                0,
                 f"The model file {self._path.name} cannot be loaded; choose another with --model.",
                 "gone",
             ) from None

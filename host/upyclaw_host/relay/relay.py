@@ -47,7 +47,10 @@ class Limits:
 
 @dataclass
 class RelayReply:
-    """What goes back to the board. `close` stops the provider, at any time."""
+    """What goes back to the board. `close` stops the provider, at any time.
+
+    `status`: 200, the HTTP status of the provider's refusal, or 0 where there was none.
+    """
 
     status: int
     retry_after: float | None
@@ -82,6 +85,7 @@ class Relay:
             "provider": provider.name,
             "model": provider.model,
             "context": provider.context,
+            "tools": getattr(provider, "tools", True),
         }
 
     async def respond(self, kind: str, body: bytes) -> RelayReply:
@@ -148,7 +152,7 @@ class _Source:
         except Exception as error:
             # Whatever a library raises, the board gets a sentence and the relay goes on.
             text = f"The relay failed in provider {provider.name}: {type(error).__name__}."
-            await self._queue.put(ProviderError(502, text, "server"))
+            await self._queue.put(ProviderError(0, text, "server"))
         finally:
             close = getattr(stream, "aclose", None)
             if close is not None:
@@ -177,7 +181,7 @@ class _Source:
             limit = self._limits.total if late else wait
             what = "was not ready after" if late else "sent nothing for"
             raise ProviderError(
-                504, f"The model {what} {limit:g} s; ask again or name a faster one.", "timeout"
+                0, f"The model {what} {limit:g} s; ask again or name a faster one.", "timeout"
             ) from None
         if item is None:
             self._ended = True

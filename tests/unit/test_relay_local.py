@@ -1,0 +1,79 @@
+"""The model that comes along, for real: short, on two cores about three seconds in all."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from unit.relay_rig import ask
+from upyclaw_host.config import Config, LocalSettings
+from upyclaw_host.errors import UserError
+from upyclaw_host.relay import Relay, make_provider
+
+
+def test_the_real_model_remembers_refuses_what_does_not_fit_and_stops(tmp_path: Path) -> None:
+    record = tmp_path / "record.jsonl"
+
+    async def go() -> None:
+        provider = make_provider("local", Config(local=LocalSettings(context=512)), record=record)
+        assert provider.name == "local" and "SmolLM2" in provider.model
+        relay = Relay(provider)
+
+        beats = 0
+
+        async def beat() -> None:
+            nonlocal beats
+            while True:
+                await asyncio.sleep(0.02)
+                beats += 1
+
+        heart = asyncio.create_task(beat())
+        messages = [
+            {"role": "user", "content": "The gate code is 4417."},
+            {"role": "assistant", "content": "I will remember it."},
+            {"role": "user", "content": "What is the gate code?"},
+        ]
+        got = await ask(relay, {"messages": messages, "max_tokens": 24, "temperature": 0})
+        assert got.status == 200 and "4417" in got.text, got
+        assert got.finish in ("stop", "length") and got.usage is not None and got.done
+        assert got.usage["prompt_tokens"] > 20 and got.usage["completion_tokens"] > 1
+        assert beats > 5, "the event loop ran on while the model worked"
+
+        long = {"messages": [{"role": "user", "content": "word " * 600}]}
+        got = await ask(relay, long)
+        assert got.status == 400 and got.error is not None and got.error["kind"] == "context"
+        assert "512" in got.error["message"] and "/new" in got.error["message"]
+
+        story = {"messages": [{"role": "user", "content": "Tell me a long story."}]}
+        reply = await relay.respond("chat", json.dumps(story).encode())
+        await anext(aiter(reply.pieces))
+        await reply.close()
+        start = time.monotonic()
+        got = await ask(relay, {"messages": messages, "max_tokens": 4}, "chat")
+        assert got.text and time.monotonic() - start < 8, "the story was stopped, the slot is free"
+        heart.cancel()
+
+    asyncio.run(go())
+    assert len(record.read_text().splitlines()) == 4
+
+
+def test_files_that_are_no_model(tmp_path: Path) -> None:
+    fake = tmp_path / "model.gguf"
+    fake.write_bytes(b"this is no model")
+    with pytest.raises(UserError, match="not a GGUF"):
+        make_provider("local", Config(), model=str(fake))
+    with pytest.raises(UserError, match=r"missing\.gguf"):
+        make_provider("local", Config(), model=str(tmp_path / "missing.gguf"))
+
+
+def test_a_damaged_model_is_told_and_nothing_crashes(tmp_path: Path) -> None:
+    fake = tmp_path / "model.gguf"
+    fake.write_bytes(b"GGUF" + b"\x03\0\0\0" + b"\xff" * 64)
+    provider = make_provider("local", Config(), model=str(fake))
+    got = asyncio.run(ask(Relay(provider)))
+    assert got.error is not None and got.error["kind"] == "gone"
+    assert "model.gguf" in got.error["message"] and "--model" in got.error["message"]
