@@ -82,6 +82,17 @@ def mem_free():
     return gc.mem_free() if hasattr(gc, "mem_free") else 0
 
 
+def unload(*names):
+    """Forget modules that are seldom used; their code leaves the heap, a later import reads it
+    again from flash. Nothing may hold on to what they defined."""
+    for name in names:
+        if sys.modules.pop(name, None):
+            dot = name.rfind(".")
+            parent = sys.modules.get(name[:dot])
+            if hasattr(parent, name[dot + 1 :]):
+                delattr(parent, name[dot + 1 :])
+
+
 def join_surrogates(text):
     """Join escaped surrogate pairs into one character; a lone half becomes U+FFFD (B06).
 

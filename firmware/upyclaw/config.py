@@ -14,6 +14,7 @@ def defaults():
     """A fresh settings tree: section -> name -> value. Sizes in bytes, times in seconds."""
     return {
         "name": "upyclaw",
+        "board": "",  # folder in boards/, written at installation
         "session": {
             "limit": 153600,  # data bytes of a session before compaction, spec/SPEC-session.md §9
             "when_full": "block",  # or "trim"

@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from upyclaw_host.chat import ChatClient, TurnResult
-from upyclaw_host.flash import build_flash
+from upyclaw_host.sim import SimBoard, build_flash
 from upyclaw_host.relay import Relay, make_provider
-from upyclaw_host.sim import SimBoard
 
 
 @pytest.fixture(scope="session")

@@ -154,6 +154,11 @@ class LinkClient:
         value = (self._control.relay or {}).get("context")
         return value if isinstance(value, int) and value > 0 else 8192
 
+    @property
+    def tools(self):
+        """True unless the relay says that its model does not call tools."""
+        return (self._control.relay or {}).get("tools") is not False
+
     async def chat(self, request, handler, kind="chat", timeout_ms=300000):
         """Send `request` (has `pieces(buf)`), pass the reply to `handler` as it comes.
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from upyclaw_host.errors import UserError
-from upyclaw_host.link import STREAM_CHAT, HostLink, LinkDown
-from upyclaw_host.relay import Relay, serve_link
+from upyclaw_host.link import CHAT, HostLink, LinkDown
+from upyclaw_host.relay import OnServed, Relay, serve_link
 
 Text = Callable[[str], None]
 
@@ -110,7 +110,14 @@ class ChatClient:
     Use `await ChatClient.connect(...)`; it raises UserError when port or board do not answer.
     """
 
-    def __init__(self, port: str, relay: Relay | None, on_log: Text | None, baud: int) -> None:
+    def __init__(
+        self,
+        port: str,
+        relay: Relay | None,
+        on_log: Text | None,
+        baud: int,
+        on_served: OnServed | None = None,
+    ) -> None:
         self.port = port
         self.baud = baud
         self.relay = relay
@@ -118,6 +125,7 @@ class ChatClient:
         self.last: TurnResult | None = None
         self.on_notice: Text | None = None
         self._on_log = on_log
+        self._on_served = on_served
         self._link: HostLink | None = None
         self._serve: asyncio.Task[None] | None = None
         self._watch: asyncio.Task[None] | None = None
@@ -133,9 +141,10 @@ class ChatClient:
         on_log: Text | None = None,
         baud: int = 115200,
         timeout: float = 15.0,
+        on_served: OnServed | None = None,
     ) -> ChatClient:
         """Open `port`, say hello, start serving the board's model requests from `relay`."""
-        client = cls(port, relay, on_log, baud)
+        client = cls(port, relay, on_log, baud, on_served)
         await client.reconnect(timeout)
         return client
 
@@ -156,9 +165,9 @@ class ChatClient:
         await self._drop()
         link = await HostLink.open(self.port, baud=self.baud, on_log=self._on_log)
         try:
-            link.on(STREAM_CHAT, self._on_chat)
+            link.on(CHAT, self._on_chat)
             if self.relay is not None:
-                self._serve = asyncio.create_task(serve_link(link, self.relay))
+                self._serve = asyncio.create_task(serve_link(link, self.relay, self._on_served))
             info = self.relay.info() if self.relay is not None else None
             self.hello = await link.hello(info, timeout=timeout)
         except BaseException:
@@ -180,7 +189,7 @@ class ChatClient:
             message = json.dumps(
                 {"id": number, "text": text}, ensure_ascii=False, separators=(",", ":")
             )
-            await self.link.send(STREAM_CHAT, message.encode("utf-8", "replace"))
+            await self.link.send(CHAT, message.encode("utf-8", "replace"))
             await self._wait(turn)
         except (LinkDown, UserError) as error:
             turn.fail(getattr(error, "message", None) or f"The link to {self.port} went down.")
@@ -208,9 +217,7 @@ class ChatClient:
         """Ask the board to end the running turns early (Ctrl-C in the terminal)."""
         for number in list(self._turns):
             try:
-                await self.link.send(
-                    STREAM_CHAT, json.dumps({"id": number, "stop": True}).encode()
-                )
+                await self.link.send(CHAT, json.dumps({"id": number, "stop": True}).encode())
             except (LinkDown, UserError):
                 return
 

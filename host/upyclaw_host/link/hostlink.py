@@ -134,6 +134,10 @@ class HostLink:
         """Ask the board how it is (heap, flash, counters of its side of the link)."""
         return await self._ask("status", {"op": "status"}, timeout)
 
+    async def ask(self, message: dict[str, Any], *, timeout: float = 5.0) -> dict[str, Any]:
+        """Send a control message and wait for the board's answer with the same `op`."""
+        return await self._ask(str(message["op"]), message, timeout)
+
     async def set_relay(self, relay: dict[str, Any] | None) -> None:
         """Tell the board that a relay came (its provider, model, context) or went (None)."""
         await self.control({"op": "relay", "relay": relay})

@@ -1,0 +1,34 @@
+"""The printed numbers: one module a benchmark, each with `run(progress) -> dict` and `render(dict)`.
+
+Figures are counts and ratios from one run of the simulated board or of the device code; bare
+seconds say more about the PC than about the product.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, Protocol
+
+Progress = Callable[[str], None]
+
+# name -> (module here, what it prints)
+BENCHES = {
+    "ram": ("ram", "heap of the simulated ESP32: idle, and the most of a turn"),
+    "latency": ("latency", "from a line sent to its first word, split up"),
+    "serial": ("serial", "bytes on the serial line for a turn with a long session"),
+}
+
+
+class Bench(Protocol):
+    """What a benchmark's module has."""
+
+    def run(self, progress: Progress) -> dict[str, Any]: ...
+
+    def render(self, result: dict[str, Any]) -> str: ...
+
+
+def load(name: str) -> Bench:
+    """The module of benchmark `name`."""
+    module: Any = importlib.import_module(f"upyclaw_host.bench.{BENCHES[name][0]}")
+    return module  # type: ignore[no-any-return]
