@@ -4,6 +4,12 @@ The ESP32 port mounts the flash with progsize 32. With 64 LittleFS caches 256 by
 which is what the firmware's flash figures and the simulated board's rest on.
 """
 
+import gc
+
+# Collect after every 8 KB from the first import on. Left alone MicroPython collects when the heap
+# is used up; by then what the imports leave is strewn over it, and no 10 KB are free in one piece.
+gc.threshold(8192)
+
 
 def _remount():
     try:
