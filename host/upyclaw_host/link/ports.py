@@ -67,7 +67,8 @@ def port_error(port: str, error: Exception) -> UserError:
             f"The port {port} is in use by another program: close it "
             "(a terminal, mpremote, another upyclaw) and try again."
         )
-    if number in (errno.ENOTTY, errno.EINVAL, errno.EISDIR):
+    # pyserial drops the number where termios refuses.
+    if number in (errno.ENOTTY, errno.EINVAL, errno.EISDIR) or "configure port" in str(error):
         return UserError(f"{port} is not a serial port: name the board's port with --port.")
     return UserError(f"The port {port} could not be opened: {error}.")
 
