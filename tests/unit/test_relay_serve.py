@@ -179,6 +179,7 @@ def test_a_pulled_cable_stops_everything() -> None:
         link.closed.set()
         await asyncio.sleep(0.1)
         assert provider.stopped == 2
+        assert not link.messages, "nothing is sent into a dead link"
 
     serve(test)
 
@@ -194,3 +195,20 @@ def test_garbage_from_the_board_is_ignored() -> None:
         assert header["id"] == 9 and got.text == "still here " and provider.kinds == ["chat"]
 
     serve(test)
+
+
+def test_serving_may_begin_before_hello() -> None:
+    async def go() -> None:
+        link = FakeLink()
+        link.closed.set()
+        service = asyncio.create_task(serve_link(link, Relay(TalkingProvider())))
+        await asyncio.sleep(0.1)
+        assert not service.done()
+        link.closed.clear()
+        link.board_sends(2, {"id": 1, "kind": "chat"}, body("early"))
+        assert (await link.wait(2, 1))[0][1].text == "early "
+        await asyncio.sleep(0.05)
+        link.closed.set()
+        await asyncio.wait_for(service, 1)
+
+    asyncio.run(go())

@@ -79,13 +79,16 @@ async def _serve(port: str, relay: Relay, console: Console) -> None:
 async def _session(port: str, relay: Relay, console: Console) -> None:
     """One connection, from hello to the end of the link."""
     link = await HostLink.open(port, on_log=lambda line: console.print(escape(line), style="dim"))
+    serving = asyncio.create_task(serve_link(link, relay, lambda served: _log(console, served)))
     try:
         hello = await link.hello(relay.info(), timeout=HELLO_SECONDS)
-        console.print(
-            f"{escape(port)}: board {hello.get('board')}, firmware {hello.get('firmware')}."
-        )
-        await serve_link(link, relay, lambda served: _log(console, served))
+        version = f"board {hello.get('board')}, firmware {hello.get('firmware')}"
+        console.print(f"{escape(port)}: {escape(version)}.")
+        await serving
     finally:
+        serving.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await serving
         await link.close()
 
 

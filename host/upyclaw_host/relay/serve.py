@@ -21,6 +21,7 @@ from upyclaw_host.relay.relay import Relay, RelayReply
 
 _log = logging.getLogger(__name__)
 
+HELLO_POLL_SECONDS = 0.02
 CONTROL = 0
 STREAMS = {2: "chat", 3: "extract"}
 
@@ -169,10 +170,15 @@ class LinkService:
 
 
 async def serve_link(link: LinkLike, relay: Relay, on_served: OnServed | None = None) -> None:
-    """Answer requests until the link closes; cancelling this stops all that runs."""
+    """Answer requests until the session ends; cancelling this stops all that runs.
+
+    May be started before `hello`, so that a request right behind the board's hello is heard.
+    """
     service = LinkService(link, relay, on_served)
     service.start()
     try:
+        while link.closed.is_set():  # no session yet
+            await asyncio.sleep(HELLO_POLL_SECONDS)
         await link.closed.wait()
     finally:
         await service.stop()
