@@ -43,7 +43,12 @@ def _mount():
     simmachine._cause = int(_setting("CAUSE"))
     with_main = _setting("MAIN") == "1"
     flash = simflash.Flash(
-        _setting("IMAGE"), _setting("WEAR"), int(_setting("BLOCKS")), int(_setting("BLOCK"))
+        _setting("IMAGE"),
+        _setting("WEAR"),
+        int(_setting("BLOCKS")),
+        int(_setting("BLOCK")),
+        int(_setting("CUT")),
+        simmachine.cut,
     )
     fs = vfs.VfsLfs2(flash, progsize=int(_setting("PROGSIZE")))
     os.umount("/")

@@ -11,9 +11,13 @@ _HEAD = 16
 
 
 class Flash:
-    """`blocks` blocks of `block` bytes in the file `path`, counters in `wear`; both exist."""
+    """`blocks` blocks of `block` bytes in the file `path`, counters in `wear`; both exist.
 
-    def __init__(self, path, wear, blocks, block):
+    The power is cut in the middle of the `cut`-th program or erase from now on (0: never): half of
+    it is done, then `on_cut` is called, which must not return.
+    """
+
+    def __init__(self, path, wear, blocks, block, cut=0, on_cut=None):
         self._file = open(path, "r+b")
         self._wear = open(wear, "r+b")
         self._blocks = blocks
@@ -23,6 +27,9 @@ class Flash:
         head = bytearray(_HEAD)
         self._wear.readinto(head)
         self._reads = struct.unpack_from("<Q", head, 8)[0]
+
+        self._left = cut
+        self._on_cut = on_cut
 
     def _bump(self, position):
         count = self._count
@@ -39,6 +46,11 @@ class Flash:
 
     def writeblocks(self, n, buf, offset=0):
         self._file.seek(n * self._block + offset)
+        if self._left:
+            self._left -= 1
+            if not self._left:
+                self._file.write(memoryview(buf)[: len(buf) // 2])
+                self._on_cut()
         self._file.write(buf)
         self._bump(_HEAD + 8 * n)
 
@@ -49,8 +61,15 @@ class Flash:
             return self._block
         if op == 6:
             self._file.seek(arg * self._block)
-            for _ in range(self._block // 256):
+            rows = self._block // 256
+            if self._left:
+                self._left -= 1
+                if not self._left:
+                    rows //= 2
+            for _ in range(rows):
                 self._file.write(self._blank)
+            if rows < self._block // 256:
+                self._on_cut()
             self._bump(_HEAD + 8 * arg + 4)
             self._wear.seek(8)
             self._wear.write(struct.pack("<Q", self._reads))

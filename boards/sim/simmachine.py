@@ -39,6 +39,11 @@ def die():
     _end(b"F")
 
 
+def cut():
+    """The power goes: tell the simulator. Does not return."""
+    _end(b"C")
+
+
 def reset_cause():
     """PWRON_RESET, HARD_RESET or SOFT_RESET."""
     return _cause

@@ -257,6 +257,27 @@ def test_kill_loses_nothing_that_was_acknowledged(board: SimBoard, terminal: Ter
         terminal.wait(b"app up")
 
 
+def test_a_power_cut_inside_a_flash_operation_spares_what_was_written(
+    board: SimBoard, terminal: Terminal
+) -> None:
+    acknowledged = 0
+    for operation in (1, 2, 7, 23, 60, 61):
+        board.cut_power_at(operation)
+        terminal.wait(b"app up")
+        terminal.type(b"log 2000\n")
+        end = time.monotonic() + 5
+        while board.powered and time.monotonic() < end:
+            time.sleep(0.01)
+        assert not board.powered
+        board.start()
+        said = terminal.wait(b"app up")
+        acknowledged += said.count(b"ack ")
+        with open_image(board.flash) as opened:
+            lines = opened.read("/log").splitlines() if opened.exists("/log") else []
+        assert acknowledged <= len(lines) <= acknowledged + 6
+    assert acknowledged > 20
+
+
 def test_what_overflows_the_uart_is_lost(board: SimBoard, terminal: Terminal) -> None:
     terminal.type(b"busy 300\n")
     time.sleep(0.1)

@@ -65,6 +65,7 @@ class SimBoard:
         self._line: SerialLine | None = None
         self._micropython: MicroPython | None = None
         self._booted = 0.0
+        self._cut_at = 0
         self._failures = 0
         self._stop = False
 
@@ -117,6 +118,14 @@ class SimBoard:
     def power_off(self) -> None:
         """Pull the power: the process ends at this very moment. The port stays; `start` boots."""
         self._ask("off")
+
+    def cut_power_at(self, operation: int) -> None:
+        """Boot anew and lose the power half-way through the `operation`-th program or erase.
+
+        Then the board is off (`powered` is False) until `start`.
+        """
+        self._cut_at = operation
+        self._ask("kill")
 
     def unplug(self) -> None:
         """Pull the cable: whoever has the port open gets an error. The board goes on running."""
@@ -289,7 +298,9 @@ class SimBoard:
             line.inner.slave,
             start,
             with_main,
+            self._cut_at,
         )
+        self._cut_at = 0
 
     def _off(self) -> None:
         if self._micropython is not None:
@@ -302,6 +313,8 @@ class SimBoard:
         self._off()
         self._event(end.value)
         self._failures = self._failures + 1 if end is End.CRASHED else 0
+        if end is End.POWER_CUT:
+            return
         if self._failures >= _MAX_FAILURES:
             self._fail("MicroPython crashes at every start; the simulated board is switched off.")
         elif end is End.SOFT:

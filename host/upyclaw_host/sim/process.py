@@ -38,10 +38,11 @@ class End(Enum):
     SOFT = "soft reset"
     INTERRUPTED = "Ctrl-C outside of any code"
     CRASHED = "crash"
+    POWER_CUT = "power cut"
 
 
 # What simmachine.py writes to the control pipe.
-_REQUESTS = {b"R": End.RESET, b"S": End.SOFT, b"F": End.CRASHED}
+_REQUESTS = {b"R": End.RESET, b"S": End.SOFT, b"F": End.CRASHED, b"C": End.POWER_CUT}
 
 
 def prepare_runtime(folder: Path) -> None:
@@ -64,6 +65,7 @@ class MicroPython:
         line: int,
         start: Start,
         with_main: bool,
+        cut_at: int = 0,
     ) -> None:
         self.control, control = os.pipe()
         os.set_blocking(self.control, False)
@@ -76,6 +78,7 @@ class MicroPython:
             "UPYSIM_BLOCK": str(spec.block),
             "UPYSIM_PROGSIZE": str(spec.progsize),
             "UPYSIM_CONTROL": str(control),
+            "UPYSIM_CUT": str(cut_at),
             "UPYSIM_CAUSE": str(start.value[0]),
             "UPYSIM_MAIN": "1" if with_main else "0",
         }
