@@ -244,6 +244,24 @@ def test_a_board_that_restarts_is_noticed_and_hello_works_again():
     run(main)
 
 
+def test_a_board_that_restarts_during_hello_is_greeted_again():
+    async def main():
+        rig = Rig()
+        resets = []
+
+        def info():
+            if not resets:
+                resets.append(rig.loop.call_later(0.001, rig.start_board))
+            return {"board": "rig"}
+
+        rig.start_board(info)
+        rig.link.send = None  # this board never gets to answer
+        assert (await rig.host.hello())["board"] == "rig"
+        assert resets and not rig.host.closed.is_set()
+
+    run(main)
+
+
 def test_a_new_client_ends_what_the_board_was_sending():
     async def main():
         rig = await connected()

@@ -25,6 +25,7 @@ HOST_RX = 4096
 BACKLOG = 1024  # bytes of a stream that may wait before `send` waits too
 MESSAGE_LIMIT = 8 * 1024 * 1024
 
+_HELLOS = 3  # attempts while the board restarts in between
 _PROMPT = b">>>"
 # The first traceback: "File" lines, then the error.
 _CRASH = re.compile(r"Traceback[^\n]*\n(?:\s*File [^\n]*\n)+(?P<error>[^\n]*)")
@@ -106,9 +107,28 @@ class HostLink:
 
         `relay`: what answers model requests (provider, model, context) or None. Raises UserError.
         """
-        if self._port_gone:
-            raise self.error or LinkDown(f"The port {self.name} is closed.")
-        await self._synchronise(timeout)
+        for attempt in range(_HELLOS):
+            if self._port_gone:
+                raise self.error or LinkDown(f"The port {self.name} is closed.")
+            await self._synchronise(timeout)
+            try:
+                self.board = await self._say_hello(relay, max(timeout, 3.0))
+                break
+            except LinkDown:
+                # Opening the port makes some boards restart, however gently it is done (B23).
+                if attempt == _HELLOS - 1 or self._engine.state == "open":
+                    raise
+        if self.board.get("version") != VERSION:
+            await self.close_session()
+            raise UserError(
+                str(self.board.get("error") or "")
+                or f"The board on {self.name} speaks version {self.board.get('version')} of the "
+                f"link and this program version {VERSION}: update the older one."
+            )
+        self._engine.set_rx(int(self.board.get("rx", 0)))
+        return self.board
+
+    async def _say_hello(self, relay: dict[str, Any] | None, timeout: float) -> dict[str, Any]:
         now = time.time()
         message = {
             "op": "hello",
@@ -119,16 +139,7 @@ class HostLink:
             "rx": HOST_RX,
             "relay": relay,
         }
-        self.board = await self._ask("hello", message, max(timeout, 3.0))
-        if self.board.get("version") != VERSION:
-            await self.close_session()
-            raise UserError(
-                str(self.board.get("error") or "")
-                or f"The board on {self.name} speaks version {self.board.get('version')} of the "
-                f"link and this program version {VERSION}: update the older one."
-            )
-        self._engine.set_rx(int(self.board.get("rx", 0)))
-        return self.board
+        return await self._ask("hello", message, timeout)
 
     async def status(self, *, timeout: float = 5.0) -> dict[str, Any]:
         """Ask the board how it is (heap, flash, counters of its side of the link)."""
