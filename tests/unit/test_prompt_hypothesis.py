@@ -200,7 +200,7 @@ def test_no_text_is_lost(records: list[tuple[int, int, bytes]], size: int) -> No
     assert broken_rules(result) == []
     sent = "\n\n".join(text_of(m) for m in result["messages"] if m["role"] == "user")
     wanted = [json.loads(r[2])["content"] for r in records if r[0] == 1]
-    wanted = [text for text in wanted if text.strip()]
+    wanted = [text for text in wanted if any(c > " " and not c.isspace() for c in text)]
     assert sent == ("\n\n".join(wanted) if wanted else "(no message)")
 
 
