@@ -178,7 +178,8 @@ def _fold(call: ToolCall, result: Message | None, width: int) -> Text:
         return line
     line.append(" → ", style="dim")
     rest = max(16, width - cell_len(line.plain))
-    line.append(_fit(result.text or "(empty)", rest), style="red" if result.is_error else "dim")
+    told = ("failed: " if result.is_error else "") + (result.text or "(empty)")
+    line.append(_fit(told, rest), style="red" if result.is_error else "dim")
     return line
 
 
@@ -195,7 +196,10 @@ def _rows(turn: Turn, width: int, full: bool) -> Iterable[tuple[Text, Any]]:
     """`(who, what)` of a turn's messages; results of folded calls go into the call's line."""
     messages = turn.messages
     calls = {call.id for message in messages for call in message.calls}
-    results = {m.call_id: m for m in reversed(messages) if m.role == "tool"}
+    results: dict[str, list[Message]] = {}
+    for message in messages:
+        if message.role == "tool":
+            results.setdefault(message.call_id, []).append(message)
     for message in messages:
         if message.role == "tool":
             if full or message.call_id not in calls:
@@ -218,7 +222,8 @@ def _rows(turn: Turn, width: int, full: bool) -> Iterable[tuple[Text, Any]]:
                 what = Text(f"⚙ {plain(call.name)}({plain(call.arguments)})", style="magenta")
                 yield Text(""), what
             else:
-                yield Text(""), _fold(call, results.get(call.id), width)
+                answers = results.get(call.id)
+                yield Text(""), _fold(call, answers.pop(0) if answers else None, width)
 
 
 def _turn(turn: Turn, width: int, full: bool, pending: bool) -> Group:
