@@ -7,6 +7,7 @@ written, except by `compact_in_place`, which is for directories alone.
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -18,10 +19,12 @@ from upyclaw_host.errors import UserError
 from upyclaw_host.formats.catalog import Catalog, Session, load_catalog
 from upyclaw_host.formats.findings import Finding
 from upyclaw_host.formats.messages import messages_of
+from upyclaw_host.formats.names import chat_map_file_name
 from upyclaw_host.formats.records import Record
 from upyclaw_host.formats.session import SessionPair
 from upyclaw_host.source import DirectorySource
 
+_KEY = re.compile(rb'"chat_key":"([ -!#-\[\]-~]+)"')  # ASCII without escapes, as ids are
 _LISTS = ("chat_map/", "sessions.txt")
 
 
@@ -183,6 +186,25 @@ def repair(catalog: Catalog, sessions: list[Session], out: Path) -> list[Outcome
     _empty_folder(out)
     _copy_out(catalog, sessions, out)
     return [_outcome(session, out, session.base, lambda opened: None) for session in sessions]
+
+
+def repair_maps(catalog: Catalog, out: Path) -> list[str]:
+    """Make damaged chat maps of the copy in `out` again; returns what the device told."""
+    from upyclaw.storage import SessionStore
+    from upyclaw.storage.chatmap import ChatMap
+
+    store = SessionStore(out.as_posix())
+    keys = {one.id.rpartition(":")[0] for one in catalog.sessions if one.id is not None}
+    told: list[str] = []
+    for path in sorted({f.file for f in catalog.findings if "chat_map/" in f.file}):
+        name = path.rpartition("/")[2]
+        place = out / "chat_map" / name
+        found = _KEY.search(place.read_bytes()) if place.is_file() else None
+        known = {*keys, found[1].decode()} if found is not None else keys
+        for key in sorted(known):
+            if chat_map_file_name(key) == name:
+                told += ChatMap(store, key).take_notices()
+    return told
 
 
 def _tidy(opened: Any) -> None:

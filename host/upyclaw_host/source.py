@@ -11,28 +11,20 @@ from pathlib import Path
 from typing import Protocol
 
 from upyclaw_host.errors import UserError
+from upyclaw_host.formats.catalog import FileSource
 from upyclaw_host.formats.findings import Finding, Severity
 
 MAX_FILE = 16 * 1024 * 1024  # larger files in a directory are no board files
+_MAX_DEPTH = 6  # folders below a directory that are looked into
 
 
-class Source(Protocol):
+class Source(FileSource, Protocol):
     """Files of a board, however they are reached.
 
     `label` names it in messages; `live` is True for the board's own file system (an image or a
-    port), False for copies of files; `findings` collects what could not be read (code `short-copy`
-    for a copy that broke off, which is not damage on the device).
+    port), False for copies of files; `findings` collects what could not be read (code
+    `short-copy` for a copy that broke off, which is not damage on the device).
     """
-
-    label: str
-    live: bool
-    findings: list[Finding]
-
-    def files(self) -> dict[str, int]:
-        """Path (with `/`, relative to the root) -> size in bytes."""
-
-    def read(self, path: str) -> bytes:
-        """Content of a file, as much as can be had."""
 
     def close(self) -> None:
         """Let go of a port or a file."""
@@ -51,7 +43,9 @@ class DirectorySource:
     def files(self) -> dict[str, int]:
         """All files below the directory; links out of it are not followed."""
         found: dict[str, int] = {}
-        for folder, _, names in os.walk(self.root):
+        for folder, below, names in os.walk(self.root):
+            if len(Path(folder).relative_to(self.root).parts) >= _MAX_DEPTH:
+                below.clear()
             for name in names:
                 path = Path(folder, name)
                 try:

@@ -11,7 +11,7 @@ import pytest
 from unit.formats_help import b64, case, folder_pairs, pair_of, session_folder, shared, write_pair
 from upyclaw_host.cli import main
 from upyclaw_host.formats.messages import history
-from upyclaw_host.formats.names import session_file_name
+from upyclaw_host.formats.names import chat_map_file_name, session_file_name
 
 _USER = b'{"role":"user","content":"one"}'
 _FINAL = b'{"role":"assistant","content":"eins"}'
@@ -139,3 +139,27 @@ def test_repair_of_every_golden_damage_leaves_nothing_to_mend(run, tmp_path):
         assert code == 0 and outcome["dropped"] == [], name
         if not outcome["untouched"]:
             assert {finding["code"] for finding in outcome["left"]} <= content, name
+
+
+def test_a_torn_chat_map_is_made_again(run, tmp_path):
+    name = session_file_name("chat:web:1:work")
+    source = _pair(tmp_path / "in", *write_pair([(1, 1, _USER)]), name)
+    (source / "sessions.txt").write_text(f"{name}\tchat:web:1:work\n")
+    torn = source / "chat_map" / chat_map_file_name("chat:web:1")
+    torn.parent.mkdir()
+    torn.write_bytes(b'{"chat_key":"chat:web:1","current_alias":"wo')
+    code, told, _ = run("repair", source, "--out", tmp_path / "out")
+    assert code == 0 and len(told["maps"]) == 1
+    value = json.loads((tmp_path / "out" / "chat_map" / torn.name).read_text())
+    assert value == {"chat_key": "chat:web:1", "current_alias": "work", "sessions": ["work"]}
+    assert (tmp_path / "out" / "chat_map" / (torn.name + ".bad")).read_bytes() == torn.read_bytes()
+    assert run("verify", tmp_path / "out")[0] == 0
+
+
+def test_trimmed_turns_can_be_shown(run, tmp_path):
+    source = _pair(tmp_path / "in", *write_pair([(1, 1, _USER), (2, 1, _FINAL)]))
+    (source / f"{_NAME}.old").write_bytes(_USER + b"\n" + _FINAL + b"\n")
+    code, told, _ = run("show", source, f"{_NAME}.old")
+    assert code == 0 and [turn["completed"] for turn in told["turns"]] == [True]
+    code, _, err = run("show", source, "other.log.old")
+    assert code == 2 and "nothing was trimmed" in err

@@ -192,14 +192,16 @@ def export(
 _out_folder = click.Path(path_type=Path, file_okay=False)
 
 
-def _told(outcomes: list[mend.Outcome], out: Path | None, as_json: bool) -> None:
-    """Print what became of the sessions."""
+def _told(outcomes: list[mend.Outcome], maps: list[str], out: Path | None, as_json: bool) -> None:
+    """Print what became of the sessions and chat maps."""
     if as_json:
         told = [outcome.as_dict() for outcome in outcomes]
-        _print_json({"out": None if out is None else str(out), "sessions": told})
+        _print_json({"out": None if out is None else str(out), "sessions": told, "maps": maps})
     else:
         for outcome in outcomes:
             session_view.print_outcome(outcome)
+        for line in maps:
+            click.echo(session_view.plain(line))
 
 
 @command.command()
@@ -214,7 +216,9 @@ def repair(places: tuple[str, ...], port: str | None, out: Path, as_json: bool) 
     source, wanted = _split(places, port)
     with _opened(source, port) as (_, catalog):
         sessions = catalog.sessions if wanted is None else [catalog.find(wanted)]
-        _told(mend.repair(catalog, sessions, out), out, as_json)
+        outcomes = mend.repair(catalog, sessions, out)
+        maps = mend.repair_maps(catalog, out) if wanted is None else []
+        _told(outcomes, maps, out, as_json)
 
 
 @command.command()
@@ -238,4 +242,4 @@ def compact(
             outcome = mend.compact_copy(catalog, session, out)
         else:
             outcome = mend.compact_in_place(catalog, session)
-        _told([outcome], out, as_json)
+        _told([outcome], [], out, as_json)

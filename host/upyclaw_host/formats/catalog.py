@@ -90,6 +90,8 @@ class Catalog:
         """
         if wanted is None:
             return self._only()
+        if wanted.endswith(".old"):
+            return self._trimmed(wanted.rpartition("/")[2])
         names = {wanted, wanted.rpartition("/")[2], session_file_name(wanted)}
         fits = [s for s in self.sessions if _answers(s, names)]
         fits = fits or [s for s in self.sessions if wanted == s.alias]
@@ -101,6 +103,15 @@ class Catalog:
                 f'"{wanted}" names several sessions of {self.label}: say one of {chats}.'
             )
         raise UserError(f'No session "{wanted}" in {self.label}; there are: {self._listing()}.')
+
+    def _trimmed(self, name: str) -> Session:
+        """The turns that were trimmed away, as a session of their own (it has no idx)."""
+        for session in self.sessions:
+            path = session.files.get("old", "")
+            if path.rpartition("/")[2] == name:
+                size = session.sizes["old"]
+                return Session(name, self.folder, {"data": path}, {"data": size}, session.source)
+        raise UserError(f'No "{name}" in {self.label}: nothing was trimmed from that session.')
 
     def _only(self) -> Session:
         if len(self.sessions) == 1:
