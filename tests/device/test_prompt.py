@@ -1,4 +1,4 @@
-"""The request from a real session on flash: bytes, budget, RAM (B01, B41, issue: 8 KB rule)."""
+"""The request from a real session on flash: bytes, budget, pairs, RAM (B01, B04, B41, B59)."""
 
 import gc
 import json
@@ -133,7 +133,7 @@ def test_power_cut_between_call_and_result(root):
     session.finish(False)
     session = SessionStore(root).open("chat:test:1")
     session.add_user(user_record("hello?"))
-    messages = send(Request(session, [], 9999))["messages"]
+    messages = send(Request(session, [], 9999, Registry([Sensor()])))["messages"]
     assert pairs(messages) == ["user", "assistant", "tool", "assistant", "user"]
     assert messages[2] == {"role": "tool", "tool_call_id": "call_a", "content": "(interrupted)"}
     assert messages[4]["content"] == "hello?"
@@ -181,11 +181,13 @@ async def test_tool_turn_from_end_to_end(root):
     session.finish()
     assert session.entry(session.count - 1)[2] == FINAL
     session.add_user(user_record("and now?"))
-    messages = send(Request(session, [], 99999))["messages"]
+    messages = send(Request(session, [], 99999, registry))["messages"]
     roles = pairs(messages)
     assert roles[-2:] == ["assistant", "user"]
     assert [m["content"] for m in messages if m["role"] == "tool"] == ["21.5 \u00b0C"] * asked
     assert "reasoning_content" not in json.dumps(messages)
+    messages = send(Request(session, [], 99999))["messages"]
+    assert [m["role"] for m in messages] == ["user", "assistant", "user"]
 
 
 def test_a_damaged_record_is_skipped(root):
@@ -249,7 +251,7 @@ class Long:
 def peak(session, budget):
     """Highest heap use above idle while the request is made, or -1 where that cannot be told."""
     if sys.implementation.name != "micropython":
-        for _ in Request(session, SYSTEM, budget).pieces(bytearray(256)):
+        for _ in Request(session, SYSTEM, budget, Registry([Sensor()])).pieces(bytearray(256)):
             pass
         return -1
     gc.collect()
@@ -257,7 +259,7 @@ def peak(session, budget):
     high = 0
     n = 0
     buf = bytearray(256)
-    for _ in Request(session, SYSTEM, budget).pieces(buf):
+    for _ in Request(session, SYSTEM, budget, Registry([Sensor()])).pieces(buf):
         n += 1
         if n % 16 == 1:
             gc.collect()

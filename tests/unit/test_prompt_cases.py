@@ -37,6 +37,7 @@ def checker_says(request: dict[str, Any]) -> list[str]:
 
 
 def build(session: Any, budget: int = 10**6, size: int = 100, **options: Any) -> dict[str, Any]:
+    options.setdefault("tool_rounds", True)
     request = Request(session, [("", "Be brief.")], budget, options=options)
     buf = bytearray(size)
     body = b"".join(bytes(piece) for piece in request.pieces(buf))
@@ -248,7 +249,8 @@ def test_what_the_file_holds_goes_out_byte_for_byte() -> None:
     session.add(
         4, '[{"role":"tool","tool_call_id":"call_1","content":"a\\u00e9\\/b","is_error":false}]'
     )
-    body = b"".join(bytes(p) for p in Request(session, [], 9999).pieces(bytearray(64))).decode()
+    request = Request(session, [], 9999, options={"tool_rounds": True})
+    body = b"".join(bytes(p) for p in request.pieces(bytearray(64))).decode()
     assert call in body
     assert "a\\u00e9\\/b" in body
     assert session.records[0][2].decode() in body
@@ -285,6 +287,31 @@ def test_long_question_is_cut_last() -> None:
     assert len(text.encode()) < 1200
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"role":"user","content":"bad',
+        b'{"role":"user","content":"bad\x00x"}',
+        b'{"role":"user","content":"bad\nx"}',
+        b'{"role":"user","content":"bad\\x"}',
+        b'{"role":"user","content":"bad\\u12"}',
+        b'{"role":"user","content":"bad"}}',
+        b'{"role":"user","content":"bad",}',
+        b'{"role":"user" "content":"bad"}',
+        b'{"role":"user","content":"bad","n":01}',
+        b'{"role":"user","content":"bad","n":nul}',
+        b'[{"role":"user","content":"bad"}',
+        b'{"role":"user","content":"bad","n":' + b"[" * 99 + b"]" * 99 + b"}",
+    ],
+)
+def test_what_is_not_json_is_skipped(line: bytes) -> None:
+    session = FakeSession([(1, 1, user_record("good")), (1, 1, line)])
+    request = Request(session, [], 9999)
+    body = b"".join(bytes(p) for p in request.pieces(bytearray(64)))
+    assert b"bad" not in body and b"good" in body
+    assert request.unreadable == 1
+
+
 def test_records_that_say_something_else_than_the_idx() -> None:
     session = FakeSession()
     session.add(4, '{"role":"user","content":"one"}')
@@ -301,6 +328,49 @@ def test_records_that_say_something_else_than_the_idx() -> None:
     assert [m["content"] for m in result["messages"]][-1] == "four!"
     assert request.unreadable == 1
     assert "evil" not in json.dumps(result)
+
+
+def test_without_tools_only_the_texts_go_out() -> None:
+    session = FakeSession()
+    session.add(1, user_record("go"))
+    session.add(
+        3,
+        '{"role":"assistant","content":"let me see",'
+        '"tool_calls":[{"id":"c","function":{"name":"f"}}]}',
+    )
+    session.add(4, '[{"role":"tool","tool_call_id":"c","content":"21"}]')
+    session.add(2, '{"role":"assistant","content":"It is 21."}')
+    session.add(1, user_record("thanks"))
+    messages = build(session, tool_rounds=False)["messages"]
+    assert [m["content"] for m in messages[1:]] == ["go", "let me see\n\nIt is 21.", "thanks"]
+    assert len(build(session)["messages"]) == 6
+
+
+def golden_sessions() -> list[Path]:
+    return sorted((CHECKER.parents[1] / "golden" / "sessions").rglob("*.log"))
+
+
+@pytest.mark.parametrize("path", golden_sessions(), ids=lambda p: f"{p.parent.name}/{p.name}")
+def test_golden_sessions(path: Path) -> None:
+    """What the reference wrote, damaged or not: valid, and no user text that is JSON is lost."""
+    session = FakeSession()
+    texts = []
+    for line in path.read_bytes().splitlines():
+        try:
+            value = json.loads(line.decode("utf-8", "replace"))
+        except ValueError:
+            session.add(1, line)
+            continue
+        role = value.get("role") if isinstance(value, dict) else "tool"
+        rtype = {"user": 1, "tool": 4}.get(role, 3 if value and "tool_calls" in value else 2)
+        session.add(rtype, line)
+        if role == "user" and isinstance(value["content"], str) and value["content"].strip():
+            texts.append(value["content"])
+    session.add(1, user_record("the question"))
+    result = build(session, budget=10**7)
+    assert users(result) == "\n\n".join([*texts, "the question"])
+    result = build(session, budget=20000)
+    assert sum(len(json.dumps(m, ensure_ascii=False)) for m in result["messages"]) < 40000
 
 
 def test_no_history_at_all() -> None:

@@ -165,6 +165,7 @@ PLAUSIBLE = st.lists(
 def request_of(
     records: list[tuple[int, int, bytes]], budget: int, size: int, **options: Any
 ) -> tuple[dict[str, Any], Request]:
+    options.setdefault("tool_rounds", True)
     request = Request(FakeSession(records), [("A", "text"), ("B", "")], budget, options=options)
     body = b"".join(bytes(p) for p in request.pieces(bytearray(size)))
     assert body == b"".join(bytes(p) for p in request.pieces(bytearray(size)))
@@ -178,13 +179,20 @@ def request_of(
     budget=st.sampled_from([0, 50, 200, 600, 10**6]),
     size=st.integers(64, 300),
     empty=st.sampled_from(["null", "empty", "omit"]),
+    rounds=st.sampled_from([True, True, False]),
 )
-@example(records=[(4, 0, b'[{"role":"user","content":"x"}')], budget=9, size=64, empty="null")
+@example(
+    records=[(4, 0, b'[{"role":"user","content":"x"}')],
+    budget=9,
+    size=64,
+    empty="null",
+    rounds=True,
+)
 def test_every_request_is_valid(
-    records: list[tuple[int, int, bytes]], budget: int, size: int, empty: str
+    records: list[tuple[int, int, bytes]], budget: int, size: int, empty: str, rounds: bool
 ) -> None:
     records = [*records, (1, 1, user_record("the question"))]
-    result, _ = request_of(records, budget, size, empty_content=empty)
+    result, _ = request_of(records, budget, size, empty_content=empty, tool_rounds=rounds)
     assert broken_rules(result) == []
     assert checker_says(result) == []
     last = [m for m in result["messages"] if m["role"] == "user"][-1]

@@ -187,7 +187,7 @@ class Cursor:
         part = self.view[a:b]
         high = max(part)
         if min(part) < 32:
-            self.dirty = True
+            raise Broken()
         if high < 0x80 and not self._carry:
             self.blank = self.blank and high <= 32
         else:
@@ -240,28 +240,21 @@ class Cursor:
         high = self._high
         self._high = False
         if c == 0x75:
-            code = 0
-            digits = b""
-            while len(digits) < 4:
+            for _ in range(4):
                 c = self._byte()
                 if c not in _HEX:
-                    self._pos -= 1
-                    self.dirty = True
-                    self.blank = False
-                    return
-                digits += bytes((c,))
-            code = int(digits.decode(), 16)
-            raw += digits
+                    raise Broken()
+                raw += bytes((c,))
+            code = int(raw[2:].decode(), 16)
             low = 0xDC00 <= code < 0xE000
             self._high = 0xD800 <= code < 0xDC00
             self.dirty = self.dirty or low != high
             self.blank = self.blank and is_blank(chr(code))
-        else:
+        elif c in b'"\\/bfnrt':
             self.dirty = self.dirty or high
-            if c not in b'"\\/bfnrt':
-                self.dirty = True
-                self._pos -= 1  # may be part of a character
             self.blank = self.blank and c in b"fnrt"
+        else:
+            raise Broken()
         if len(self.text) <= keep:
             self.text += raw
 

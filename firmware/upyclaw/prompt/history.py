@@ -42,13 +42,15 @@ class _NoSession:
 class History:
     """One run over the records of `session` that fit `budget` bytes; see Request for `options`.
 
-    `any_before`: a message stands in front, so the first one needs a comma. After `messages()`:
+    `any_before`: a message stands in front, so the first one needs a comma. `tool_rounds`: False
+    leaves out calls and results; the texts of such turns stay. After `messages()`:
     `unreadable` records that are not JSON, `first` the record the history began with.
     """
 
-    def __init__(self, session, budget, options, any_before):
+    def __init__(self, session, budget, options, any_before, tool_rounds):
         self._session = _NoSession() if session is None else session
         self._options = options
+        self._tool_rounds = tool_rounds
         self._plan = Plan(self._session, budget)
         self._cur = Cursor(self._session, bytearray(_READ))
         self._role = ""  # of the message before: user, assistant, calls, tool
@@ -131,12 +133,10 @@ class History:
             yield from self._texts(message.texts)
 
     def _assistant(self, message):
-        if not message.texts and not message.calls:
-            return
         if message.texts:
             yield from self._begin("assistant")
             yield from self._texts(message.texts)
-        if not message.calls:
+        if not message.calls or not self._tool_rounds:
             return
         yield from self._settle()
         if self._open and self._role == "assistant":

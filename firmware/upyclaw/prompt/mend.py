@@ -1,7 +1,8 @@
-"""Mends the raw inside of a JSON string that is unsound: escapes, control bytes, UTF-8 (B05 B06).
+"""Mends the raw inside of a JSON string: bytes that are not UTF-8, halves of pairs, a cut end.
 
-Imported when a record needs it. Works on pieces; what could go on in the next piece is held back
-(at most 12 bytes).
+Owns the rules of B05 and B06: a bad byte or a lone half becomes U+FFFD, both halves of a pair one
+character. Imported when a record needs it. Works on pieces; what could go on in the next piece
+is held back (at most 12 bytes).
 """
 
 from upyclaw.compat import const, utf8_clean, utf8_len
@@ -10,13 +11,10 @@ _BAD = b"\xef\xbf\xbd"  # U+FFFD
 _LONGEST = const(12)  # an escaped surrogate pair
 
 
-def _hex4(data, i):
-    """Code of four hex digits at `i`, -1 if they are not four hex digits."""
-    digits = bytes(data[i : i + 4])
-    for c in digits:
-        if c not in b"0123456789abcdefABCDEF":
-            return -1
-    return int(digits.decode(), 16) if len(digits) == 4 else -1
+def _code(data, i):
+    """Code of the `\\uXXXX` at `i`, -1 if it is none."""
+    part = bytes(data[i : i + 6])
+    return int(part[2:].decode(), 16) if len(part) == 6 and part[:2] == b"\\u" else -1
 
 
 def _unit(data, i):
@@ -25,8 +23,6 @@ def _unit(data, i):
     if c == 0x5C:
         return _escape(data, i)
     if c < 0x80:
-        if c == 0x22 or c < 0x20:
-            return (b'\\"' if c == 0x22 else b"\\n" if c == 10 else b"\\u%04x" % c), 1
         return bytes((c,)), 1
     pair = bytes(data[i : i + 6])
     if len(pair) == 6 and pair[0] == pair[3] == 0xED:
@@ -44,25 +40,23 @@ def _unit(data, i):
 
 
 def _escape(data, i):
-    c = data[i + 1] if i + 1 < len(data) else 0
-    if c == 0x75:
-        code = _hex4(data, i + 2)
-        if code < 0:
-            return b"\\\\", 1
-        if 0xD800 <= code < 0xDC00:
-            if bytes(data[i + 6 : i + 8]) == b"\\u" and 0xDC00 <= _hex4(data, i + 8) < 0xE000:
-                return bytes(data[i : i + 12]), 12
-            return _BAD, 6
-        if 0xDC00 <= code < 0xE000:
-            return _BAD, 6
-        return bytes(data[i : i + 6]), 6
-    if c and c in b'"\\/bfnrt':
-        return bytes(data[i : i + 2]), 2
-    return b"\\\\", 1
+    size = 6 if bytes(data[i + 1 : i + 2]) == b"u" else 2
+    if i + size > len(data):
+        # The string was cut here.
+        return b"", len(data) - i
+    code = _code(data, i)
+    if 0xD800 <= code < 0xDC00 and 0xDC00 <= _code(data, i + 6) < 0xE000:
+        size = 12
+    elif 0xD800 <= code < 0xE000:
+        return _BAD, 6
+    return bytes(data[i : i + size]), size
 
 
 def clean_string(pieces):
-    """Yield sound raw bytes of a string for `pieces` of its raw inside, cut anywhere."""
+    """Yield sound raw bytes of a string for `pieces` of its raw inside, cut anywhere.
+
+    The pieces together are the inside of a JSON string, or its beginning.
+    """
     held = b""
     for piece in pieces:
         held += bytes(piece)

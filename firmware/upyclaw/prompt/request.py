@@ -24,7 +24,8 @@ class Request:
     options  dict: "max_tokens" (int) and "max_tokens_field" (B44), "temperature" (tenths, -1:
              leave out), "empty_content" ("null", "empty", "omit": beside tool calls, B12),
              "reasoning" (False: never send it back, B04), "user" (str: a last user message that
-             is not in the session)
+             is not in the session), "tool_rounds" (send the calls and results of the history;
+             by default if there are tools)
 
     `report` after `pieces()`: list of (section, bytes). `unreadable`: records that are not JSON.
     """
@@ -76,7 +77,9 @@ class Request:
         yield b'"messages":['
         yield from self._system()
         start = self._sent
-        history = History(self.session, self.budget, self.options, bool(self.report))
+        # Without tools in the request, servers and templates refuse messages that call some.
+        tool_rounds = self.options.get("tool_rounds", self.tools is not None)
+        history = History(self.session, self.budget, self.options, bool(self.report), tool_rounds)
         yield from history.messages()
         self.first = history.first
         self.unreadable = history.unreadable
