@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from upyclaw.channels import link as device
+from upyclaw.channels import outbox as device
 from upyclaw_host.link import frames
 
 

@@ -7,7 +7,8 @@ request or reply.
 
 import asyncio
 
-from upyclaw.channels.link import PAYLOAD, LinkDown
+from upyclaw.channels.link import LinkDown
+from upyclaw.channels.outbox import PAYLOAD
 from upyclaw.compat import json_loads, sleep_ms, ticks_diff, ticks_ms
 from upyclaw.llm.errors import LLMError
 from upyclaw.llm.reader import ReplyReader
