@@ -140,7 +140,7 @@ class Outbox:
         return n, to - start
 
     def take(self, ack):
-        """(line, again): the next frame to write, with this ack; `again`: not for the first time."""
+        """The next frame to write, with this ack, and True if it was written before."""
         slot = self._cur % _SLOTS
         base = slot * _FRAME
         end = base + self._lens[slot]
