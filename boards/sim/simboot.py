@@ -39,8 +39,8 @@ def _run_file(name, names):
 
 def _mount():
     """Put the image where the host's file system was; returns whether main.py is to run."""
-    simmachine._control = open("/dev/fd/" + _setting("CONTROL"), "wb")
-    simmachine._cause = int(_setting("CAUSE"))
+    control = open("/dev/fd/" + _setting("CONTROL"), "wb")
+    simmachine.connect(control, int(_setting("CAUSE")))
     with_main = _setting("MAIN") == "1"
     flash = simflash.Flash(
         _setting("IMAGE"),

@@ -14,6 +14,13 @@ _cause = PWRON_RESET
 _id = b"\x24\x0a\xc4\x00\x51\x4d"
 
 
+def connect(control, cause):
+    """Where requests go (a file), and why this run started. For simboot alone."""
+    global _control, _cause
+    _control = control
+    _cause = cause
+
+
 def _end(request):
     _control.write(request)
     while True:
