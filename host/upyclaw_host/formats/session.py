@@ -32,8 +32,11 @@ class SessionBytes:
 
     def path(self, role: str) -> str:
         """Path to show for a role, also for a file that is not there."""
+        if role in self.paths:
+            return self.paths[role]
         tails = {"data": "", "idx": ".idx", "open": ".open", "idx.new": ".idx.new"}
-        return self.paths.get(role, self.name + tails.get(role, "." + role.replace("data.", "")))
+        base = self.paths.get("data", self.name)
+        return base + tails.get(role, "." + role.replace("data.", ""))
 
 
 @dataclass(frozen=True)
@@ -255,14 +258,9 @@ def _read_open(
         return None
     offset, body = parsed
     if len(data) > offset:
-        if data[offset : offset + len(body) + 1] == body + b"\n":
-            report.info(
-                "open-answered", 0, "its question is in the data; it goes at the next start"
-            )
-        else:
-            text = (
-                f"its question belongs at byte {offset} of the data, where something else stands"
-            )
+        # The usual left-over of an answered turn, unless something else stands in its place.
+        if data[offset : offset + len(body) + 1] != body + b"\n":
+            text = f"its question belongs at byte {offset} of data, where something else stands"
             report.warning("open-differs", 0, text)
         return None
     if len(data) < offset:
