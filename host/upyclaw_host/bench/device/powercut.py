@@ -1,10 +1,10 @@
-"""Cuts the power at every flash operation: runs in MicroPython, `micropython powercut.py SEED CUTS NAME...`.
+"""Cuts the power at every flash operation: `micropython powercut.py SEED STRIDE NAME...`
 
-Owns: a flash that records its programs and erases, the stories (turns, compaction, deletion ...), the
-model of what must survive them, and the check after each cut. Knows the device's storage from outside
-only. Nothing is injected: a story runs undisturbed and is recorded; then for each prefix of the
-operations, clean and torn, the image is built, mounted, recovered and checked; what the recovery
-itself wrote is recorded, too, and cut at each operation.
+Owns: the cuts and the check after each. The stories are in powercut_stories.py, the recording flash
+and the model in powercut_model.py. Knows the device's storage from outside only. Nothing is injected: a story runs undisturbed and is recorded; then for each prefix
+of the operations, clean and torn, the image is built, mounted, recovered and checked; what the
+recovery itself wrote is recorded, too, and cut at each operation (for every STRIDE-th of the first
+cuts).
 
 Prints one JSON line per story: {"story","operations","cuts","second","violations":[...]}.
 """
@@ -12,330 +12,13 @@ Prints one JSON line per story: {"story","operations","cuts","second","violation
 import gc
 import json
 import os
-import struct
 import sys
 
-import vfs
+from powercut_model import ROOT, Flash, mount, read, tidied, umount
+from powercut_stories import CHAT, STORIES, Story
 
-from upyclaw.storage import (
-    FINAL,
-    RESULT,
-    TOOL,
-    USER,
-    SessionBlocked,
-    SessionStore,
-    StorageError,
-    session_file_name,
-    user_record,
-)
+from upyclaw.storage import FINAL, USER, SessionBlocked, SessionStore, StorageError, user_record
 from upyclaw.storage.chatmap import ChatMap
-
-BLOCK = 4096
-ROOT = "/cut/data/sessions"
-CHAT = "chat:serial:local"
-A = CHAT + ":default_01"
-B = CHAT + ":default_02"
-
-
-class Flash:
-    """Blocks in RAM; `ops` holds (block, offset, data) of each program, data None for an erase."""
-
-    def __init__(self, blocks):
-        self.blocks = blocks
-        self.image = bytearray(b"\xff" * (blocks * BLOCK))
-        self.ops = None
-
-    def readblocks(self, block, buf, offset=0):
-        at = block * BLOCK + offset
-        buf[:] = memoryview(self.image)[at : at + len(buf)]
-
-    def writeblocks(self, block, buf, offset=0):
-        at = block * BLOCK + offset
-        self.image[at : at + len(buf)] = buf
-        if self.ops is not None:
-            self.ops.append((block, offset, bytes(buf)))
-
-    def ioctl(self, op, arg):
-        if op == 4:
-            return self.blocks
-        if op == 5:
-            return BLOCK
-        if op == 6:
-            self.apply((arg, 0, None))
-            if self.ops is not None:
-                self.ops.append((arg, 0, None))
-        return 0
-
-    def apply(self, op, torn=False):
-        """Do one recorded operation, or the first half of it."""
-        block, offset, data = op
-        at = block * BLOCK + offset
-        if data is None:
-            data = ERASED
-        n = len(data) // 2 if torn else len(data)
-        self.image[at : at + n] = memoryview(data)[:n]
-
-
-ERASED = b"\xff" * BLOCK
-
-
-def mount(flash):
-    vfs.mount(vfs.VfsLfs2(flash, progsize=64), "/cut")
-
-
-def umount():
-    vfs.umount("/cut")
-
-
-# ---- the model: what a session holds
-
-
-class State:
-    """One session as it may be found: records [(type, bytes)], blocked, the turns kept aside."""
-
-    def __init__(self, records=(), blocked=False, old=b""):
-        self.records = list(records)
-        self.blocked = blocked
-        self.old = old
-
-    def plus(self, *records):
-        return State(self.records + list(records), self.blocked, self.old)
-
-    def data(self):
-        return b"".join(r[1] + b"\n" for r in self.records)
-
-    def idx(self):
-        at = 0
-        out = [b"CHDX\x01\x00\x0a\x00"]
-        for rtype, text in self.records:
-            out.append(struct.pack("<IIBB", at, len(text) + 1, rtype, 1))
-            at += len(text) + 1
-        return b"".join(out)
-
-    def size(self):
-        return sum(len(r[1]) + 1 for r in self.records)
-
-
-def turns_of(records):
-    """[(start, end)] of the turns: one begins at record 0 and at each USER."""
-    starts = [i for i in range(len(records)) if i == 0 or records[i][0] == USER]
-    return [(s, e) for s, e in zip(starts, starts[1:] + [len(records)])]
-
-
-def stand_in(text):
-    value = json.loads(text)
-    out = []
-    for m in value:
-        content = json.dumps(m["content"])
-        size = len(content.encode())
-        mark = '"[result of {:,} bytes left out]"'.format(size - 2)
-        if size <= 64:
-            mark = content
-        out.append(
-            '{"role":"tool","tool_call_id":%s,"content":%s,"is_error":false}'
-            % (json.dumps(m["tool_call_id"]), mark)
-        )
-    return ("[" + ",".join(out) + "]").encode()
-
-
-def tidied(state, limit):
-    """The state after a completed turn, worked out from the specification."""
-    if state.size() <= limit:
-        return state
-    records = state.records
-    turns = turns_of(records)
-    keep = [r[0] in (USER, FINAL) for r in records]
-    for start, end in reversed(turns):
-        types = [r[0] for r in records[start:end]]
-        if FINAL in types and (TOOL in types or RESULT in types):
-            keep[start:end] = [True] * (end - start)
-            break
-    start, end = turns[-1]
-    if FINAL not in [r[0] for r in records[start:end]]:
-        keep[start:end] = [True] * (end - start)
-    kept = State([r for r, k in zip(records, keep) if k])
-    for i, (rtype, text) in enumerate(kept.records):
-        if kept.size() <= limit:
-            break
-        if rtype == RESULT:
-            kept.records[i] = (RESULT, stand_in(text))
-    if kept.size() <= limit:
-        kept.old = state.old
-        return kept
-    return State(records, True, state.old)
-
-
-def trimmed(state, limit):
-    """The state after trim, when whole turns suffice."""
-    starts = [s for s, _ in turns_of(state.records)]
-    for s in starts:
-        rest = State(state.records[s:])
-        if rest.size() <= limit // 2 or s == starts[-1]:
-            rest.old = state.old + State(state.records[:s]).data()
-            return rest
-
-
-# ---- a story: actions on the store, with the model told before and after each
-
-
-class Story:
-    def __init__(self, flash, seed, limit):
-        self.flash = flash
-        self.limit = limit
-        self.seed = seed
-        self.now = {}  # session id -> State, as acknowledged
-        self.marks = []  # (operations so far, {session id: [State, ...]}, {chat maps})
-        self.maps = [None]
-        flash.ops = None
-        vfs.VfsLfs2.mkfs(flash, progsize=64)
-        mount(flash)
-        self.store = SessionStore(ROOT, limit=limit, reserve=2)
-
-    def random(self, n):
-        self.seed = (self.seed * 1103515245 + 12345) & 0x7FFFFFFF
-        return (self.seed >> 8) % n
-
-    def text(self, n):
-        n = 1 + self.random(n)
-        return ("word%d 你好 " % n * (n // 12 + 1))[:n]
-
-    def record(self):
-        """From here on operations count."""
-        self.image = bytes(self.flash.image)
-        self.flash.ops = []
-        self.mark({})
-
-    def mark(self, flight, maps=None):
-        states = {}
-        for sid in self.now:
-            states[sid] = [self.now[sid]]
-        for sid in flight:
-            states.setdefault(sid, [])
-            states[sid] = states[sid] + flight[sid]
-        if self.flash.ops is not None:
-            self.marks.append((len(self.flash.ops), states, maps or self.maps))
-
-    def flight(self, sid, *states):
-        self.now.setdefault(sid, State())
-        self.mark({sid: list(states)})
-
-    def ack(self, sid, state):
-        self.now[sid] = state
-        self.mark({})
-
-    def state(self, sid):
-        return self.now.get(sid) or State()
-
-    # actions
-
-    def user(self, sid, text):
-        session = self.store.open(sid)
-        record = user_record(text)
-        state = self.state(sid).plus((USER, record))
-        self.flight(sid, state)
-        session.add_user(record)
-        self.ack(sid, state)
-
-    def round(self, sid, k, size):
-        session = self.store.open(sid)
-        call = (
-            b'{"role":"assistant","content":null,"tool_calls":[{"id":"c%d","type":"function",'
-            b'"function":{"name":"f","arguments":"{}"}}]}'
-        ) % k
-        content = json.dumps(self.text(size)).encode()
-        result = b'[{"role":"tool","tool_call_id":"c%d","content":%s,"is_error":false}]' % (
-            k,
-            content,
-        )
-        state = self.state(sid).plus((TOOL, call), (RESULT, result))
-        self.flight(sid, state)
-        for rtype, data in ((TOOL, call), (RESULT, result)):
-            session.begin(rtype)
-            for i in range(0, len(data), 50):
-                session.write(data[i : i + 50])
-            session.end()
-        session.sync()
-        self.ack(sid, state)
-
-    def finish(self, sid, text=None):
-        session = self.store.open(sid)
-        state = self.state(sid)
-        if text is not None:
-            data = json.dumps({"content": text}).encode()
-            data = b'{"role":"assistant",' + data[1:].replace(b'"content": ', b'"content":')
-            state = state.plus((FINAL, data))
-        after = tidied(state, self.limit)
-        self.flight(sid, state, after)
-        if text is not None:
-            session.begin(FINAL)
-            for i in range(0, len(data), 40):
-                session.write(data[i : i + 40])
-            session.end()
-        session.finish()
-        session.take_notices()
-        self.ack(sid, after)
-
-    def turn(self, sid, rounds=0, user=300, answer=500, result=400):
-        self.user(sid, self.text(user))
-        for k in range(rounds):
-            self.round(sid, k, result)
-        self.finish(sid, self.text(answer))
-
-    def trim(self, sid):
-        session = self.store.open(sid)
-        after = trimmed(self.state(sid), self.limit)
-        self.flight(sid, after)
-        session.trim()
-        session.take_notices()
-        self.ack(sid, after)
-
-    def delete(self, sid):
-        self.flight(sid, State())
-        self.store.delete(sid)
-        self.ack(sid, State())
-
-    def close(self, sid):
-        self.store.close(self.store.open(sid))
-        self.mark({})
-
-    def chat(self, action, alias=""):
-        chats = ChatMap(self.store, CHAT)
-        before = self.maps
-        # The first look makes a map of one session.
-        self.mark({}, before + [{"default_01": True}])
-        chats.current()
-        now = [dict(chats.list())]
-        self.maps = now
-        aliases = now[0]
-        after = {}
-        for name in aliases:
-            after[name] = False if action != "delete" else aliases[name]
-        if action == "delete":
-            after.pop(alias)
-            self.flight(CHAT + ":" + alias, State())
-        else:
-            after[alias] = True
-        self.mark(
-            {CHAT + ":" + alias: [State()]} if action == "delete" else {}, before + now + [after]
-        )
-        done, sentence = getattr(chats, action)(alias)
-        if not done:
-            raise ValueError(sentence)
-        if action == "delete":
-            self.now[CHAT + ":" + alias] = State()
-        self.maps = [after]
-        self.mark({})
-
-
-# ---- the check
-
-
-def read(path):
-    try:
-        with open(path, "rb") as f:
-            return f.read()
-    except OSError:
-        return b""
 
 
 def recover(limit, sids):
@@ -376,7 +59,11 @@ def check(story, states, maps, thorough):
             )
             break
         if state.old and read(session.path + ".old") != state.old:
-            wrong = sid + ": the turns kept aside differ"
+            wrong = "%s: %d bytes are kept aside; expected %d" % (
+                sid,
+                len(read(session.path + ".old")),
+                len(state.old),
+            )
         for i in range(session.count):
             e = session.entry(i)
             if e[2] != state.records[i][0] or e[1] != len(state.records[i][1]):
@@ -467,8 +154,20 @@ def attempt(story, states, maps, thorough):
     return wrong, ops or ()
 
 
-def cut(story, most):
-    """All cuts of a recorded story, at most `most`; returns (cuts, second cuts, violations)."""
+def image_at(base, *ops, torn=None):
+    """Put `base` with `ops` done and half of `torn` into the flash under test."""
+    _scratch.image[:] = base.image
+    for op in ops:
+        _scratch.apply(op)
+    if torn:
+        _scratch.apply(torn, True)
+
+
+def cut(story, stride):
+    """All cuts of a recorded story; the recovery from every `stride`-th is cut in its turn.
+
+    Returns (cuts, second cuts, violations).
+    """
     global _scratch
     ops = story.flash.ops
     story.flash.ops = None
@@ -478,215 +177,41 @@ def cut(story, most):
     _scratch = Flash(story.flash.blocks)
     cuts = second = mark = 0
     violations = []
-    # Tears the last one off, too, and ends with everything done.
     for k in range(len(ops) + 1):
         while mark + 1 < len(story.marks) and story.marks[mark + 1][0] <= k:
             mark += 1
         _, states, maps = story.marks[mark]
-        for torn in (False, True):
-            if (torn and k == len(ops)) or cuts + second >= most:
-                continue
-            _scratch.image[:] = base.image
-            if torn:
-                _scratch.apply(ops[k], True)
+        for torn in (None, ops[k]) if k < len(ops) else (None,):
+            label = "cut %d%s" % (k, " torn" if torn else "")
+            image_at(base, torn=torn)
             _scratch.ops = []
             wrong, more = attempt(story, states, maps, True)
             cuts += 1
             if wrong:
-                violations.append("cut %d%s: %s" % (k, " torn" if torn else "", wrong))
+                violations.append("%s: %s" % (label, wrong))
+            if (cuts + story.start) % stride:
+                continue
+            # The image that the recovery found: base and the torn operation, then its own.
+            broken = Flash(0)
+            broken.image = bytearray(base.image)
+            if torn:
+                Flash.apply(broken, torn, True)
             for j in range(len(more)):
-                for torn2 in (False, True):
-                    if cuts + second >= most:
-                        break
-                    _scratch.image[:] = base.image
-                    if torn:
-                        _scratch.apply(ops[k], True)
-                    for op in more[:j]:
-                        _scratch.apply(op)
-                    if torn2:
-                        _scratch.apply(more[j], True)
+                for torn2 in (None, more[j]):
+                    image_at(broken, *more[:j], torn=torn2)
                     wrong, _ = attempt(story, states, maps, False)
                     second += 1
                     if wrong:
-                        violations.append(
-                            "cut %d%s then %d%s: %s"
-                            % (k, " torn" if torn else "", j, " torn" if torn2 else "", wrong)
-                        )
+                        where = "%s then %d%s" % (label, j, " torn" if torn2 else "")
+                        violations.append("%s: %s" % (where, wrong))
         if k < len(ops):
             base.apply(ops[k])
     return cuts, second, violations
 
 
-# ---- the stories
-
-
-def plain(s):
-    s.turn(A)
-    s.record()
-    for _ in range(6):
-        s.turn(A)
-
-
-def many_plain(s):
-    # Long enough for the idx to be written and for LittleFS to compact its metadata.
-    for _ in range(10):
-        s.turn(A)
-    s.record()
-    for _ in range(14):
-        s.turn(A, 0, 120, 300)
-
-
-def tools(s):
-    s.turn(A)
-    s.record()
-    s.turn(A, 3)
-    s.turn(A, 1)
-
-
-def first(s):
-    s.record()
-    s.turn(A)
-    s.turn(B, 1)
-
-
-def unanswered(s):
-    s.turn(A)
-    s.record()
-    s.user(A, s.text(600))
-    s.finish(A)
-    s.turn(A)
-
-
-def compaction(s):
-    while s.state(A).size() < s.limit * 3 // 4:
-        s.turn(A, 2, 100, 100, 900)
-    s.record()
-    for _ in range(4):
-        s.turn(A, 2, 100, 100, 900)
-
-
-def thinning(s):
-    s.turn(A)
-    s.record()
-    s.user(A, "do much")
-    k = 0
-    while s.state(A).size() < s.limit + 2000:
-        s.round(A, k, 1500)
-        k += 1
-    s.finish(A, "done")
-    s.turn(A)
-
-
-def blocking(s):
-    while s.state(A).size() < s.limit - 1200:
-        s.turn(A, 0, 400, 600)
-    s.record()
-    while not s.state(A).blocked:
-        s.turn(A, 0, 400, 600)
-
-
-def trim(s):
-    while not s.state(A).blocked:
-        s.turn(A, 0, 400, 600)
-    s.record()
-    s.trim(A)
-    s.turn(A)
-
-
-def trim_twice(s):
-    for _ in range(2):
-        while not s.state(A).blocked:
-            s.turn(A, 0, 400, 600)
-        if s.flash.ops is None and s.state(A).old:
-            s.record()
-        s.trim(A)
-
-
-def delete(s):
-    for _ in range(4):
-        s.turn(A, 1)
-        s.turn(B)
-    s.close(A)
-    s.record()
-    s.delete(A)
-    s.turn(A)
-
-
-def delete_blocked(s):
-    while not s.state(A).blocked:
-        s.turn(A, 0, 400, 600)
-    s.turn(B)
-    s.record()
-    s.delete(A)
-    s.turn(B)
-
-
-def switch(s):
-    s.turn(A)
-    s.record()
-    s.chat("new", "default_02")
-    s.turn(B)
-    s.close(A)
-    s.chat("switch", "default_01")
-    s.turn(A)
-    s.chat("delete", "default_02")
-
-
-def damaged_idx(s):
-    # The rebuild of an idx is cut at each of its operations.
-    for _ in range(6):
-        s.turn(A, 2, 60, 60, 60)
-    s.close(A)
-    path = ROOT + "/" + session_file_name(A) + ".idx"
-    data = read(path)
-    with open(path, "wb") as f:
-        f.write(data[:-13] + b"\xff" * 13)
-    s.told = True
-    s.record()
-    s.store.open(A).take_notices()
-    s.mark({})
-    s.turn(A)
-    s.close(A)
-
-
-def torn_tail(s):
-    for _ in range(3):
-        s.turn(A, 0, 60, 60)
-    s.close(A)
-    with open(ROOT + "/" + session_file_name(A), "ab") as f:
-        f.write(b'{"role":"assistant","content":"half')
-    mended = s.state(A).plus((FINAL, b'{"role":"assistant","content":"[cut off]"}'))
-    s.now[A] = mended
-    s.told = True
-    s.record()
-    s.store.open(A).take_notices()
-    s.mark({})
-    s.turn(A)
-
-
-STORIES = {
-    "plain turns": (plain, 40, 153600),
-    "many plain turns": (many_plain, 40, 153600),
-    "tool turns": (tools, 40, 153600),
-    "first turn of a session": (first, 32, 153600),
-    "unanswered question": (unanswered, 40, 153600),
-    "compaction": (compaction, 40, 9000),
-    "thinning": (thinning, 40, 9000),
-    "blocking": (blocking, 40, 8000),
-    "trim": (trim, 40, 8000),
-    "trim twice": (trim_twice, 40, 8000),
-    "delete": (delete, 40, 153600),
-    "delete a blocked session": (delete_blocked, 40, 8000),
-    "session switch": (switch, 40, 153600),
-    "idx rebuild": (damaged_idx, 40, 153600),
-    "torn tail": (torn_tail, 40, 153600),
-    "compaction of 150 KB": (compaction, 112, 153600),
-}
-
-
-def main(seed, most, names):
+def main(seed, stride, names):
     for name in names:
-        tell, blocks, limit = STORIES[name]
+        tell, blocks, limit, more = STORIES[name]
         flash = Flash(blocks)
         story = Story(flash, seed, limit)
         story.told = False
@@ -696,7 +221,8 @@ def main(seed, most, names):
         operations = len(flash.ops)
         for sid in story.now:
             story.store.open(sid).release()
-        cuts, second, violations = cut(story, most)
+        story.start = seed
+        cuts, second, violations = cut(story, stride * more)
         print(
             json.dumps(
                 {
@@ -714,4 +240,4 @@ def main(seed, most, names):
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:] or list(STORIES))
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
