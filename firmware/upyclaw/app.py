@@ -130,7 +130,5 @@ def main():
     unload("upyclaw.config")
     app = App(settings, problems)
     gc.collect()
-    if hasattr(gc, "threshold"):
-        gc.threshold(mem_free() // 4 + gc.mem_alloc())
     app.log("upyclaw on {} is ready: {} bytes of heap free.".format(app.board(), mem_free()))
     asyncio.run(app.run())

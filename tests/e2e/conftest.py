@@ -13,6 +13,14 @@ from e2e.rig import Scripted
 from upyclaw_host.sim import SimBoard, build_flash
 
 
+@pytest.fixture(autouse=True)
+def no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody's own settings take part."""
+    monkeypatch.setenv("UPYCLAW_CONFIG", str(tmp_path / "config.toml"))
+    for name in ("UPYCLAW_PROVIDER", "OPENAI_API_KEY", "OPENAI_BASE_URL", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture(scope="session")
 def flash_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("flash") / "template.img"

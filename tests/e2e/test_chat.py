@@ -111,7 +111,7 @@ def test_once_on_the_command_line(flash, scripted, options):
         turns = [json.loads(line) for line in run.stdout.splitlines()]
         assert [turn["text"] for turn in turns] == ["Hello!", "Bye!"]
         assert {"text", "session", "usage", "heap_free", "ms"} <= set(turns[0])
-        assert turns[0]["usage"] ["completion_tokens"] == 5
+        assert turns[0]["usage"]["completion_tokens"] == 5
     else:
         assert run.stdout == "Hello!\nBye!\n"
 

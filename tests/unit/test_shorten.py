@@ -42,6 +42,8 @@ def test_same_behaviour_with_shorter_names():
 def test_private_name_of_another_file_is_refused():
     with pytest.raises(UserError, match="_secret of another file"):
         shorten("def f(x):\n    return x._secret\n", "a.py")
+    with pytest.raises(UserError, match="_state of another file"):
+        shorten("import other\nother._state = 1\n", "a.py")
     with pytest.raises(UserError, match="_helper"):
         shorten("from b import _helper\n_helper()\n", "a.py")
 

@@ -142,7 +142,8 @@ def space(path):
     if not hasattr(os, "statvfs"):
         return None
     s = os.statvfs(path)
-    return s[3], s[2], s[1] or s[0]
+    # LittleFS counts some blocks twice; on a full flash the difference wraps below zero.
+    return s[3] if s[3] <= s[2] else 0, s[2], s[1] or s[0]
 
 
 def same_in_upper_case(path):

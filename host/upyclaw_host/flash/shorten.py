@@ -28,9 +28,10 @@ def shorten(source: str, filename: str) -> str:
         raise UserError(f"{filename} does not compile: {error}.") from None
     used: Counter[str] = Counter()
     defined: set[str] = set()
+    modules = _imported(tree)
     for node, field, name in _names(tree):
         used[name] += 1
-        if _defines(node, field):
+        if _defines(node, field, modules):
             defined.add(name)
     foreign = sorted(set(used) - defined)
     if foreign:
@@ -63,9 +64,21 @@ def _names(tree: ast.AST) -> Iterator[tuple[ast.AST, str, str]]:
                 yield node, field, name
 
 
-def _defines(node: ast.AST, field: str) -> bool:
+def _imported(tree: ast.AST) -> set[str]:
+    return {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom))
+        for alias in node.names
+    }
+
+
+def _defines(node: ast.AST, field: str, modules: set[str]) -> bool:
     if field in ("name", "arg"):
         return not isinstance(node, ast.keyword)
+    if isinstance(node, ast.Attribute) and getattr(node.value, "id", "") in modules:
+        # Setting a name in another module does not make it this file's own.
+        return False
     return isinstance(getattr(node, "ctx", None), (ast.Store, ast.Del))
 
 
