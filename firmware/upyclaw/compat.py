@@ -141,7 +141,11 @@ def _join(value):
 
 def json_loads(text):
     """Parse JSON (str or bytes); every string in it is valid Unicode then. Raises ValueError."""
-    return _join(json.loads(text))
+    value = json.loads(text)
+    if isinstance(text, (bytes, bytearray)) and b"\\u" not in text and b"\xed" not in text:
+        # No surrogates can be in it; walking over every character would cost more than parsing.
+        return value
+    return _join(value)
 
 
 def utf8_len(first):
