@@ -87,7 +87,7 @@ def _merge(into, given, where, problems):
 def load(path=PATH):
     """(settings, problems): the defaults with the file's values, and a sentence for each fault."""
     settings = defaults()
-    problems = []
+    problems: list = []
     try:
         with open(path, "rb") as f:
             raw = f.read(_LARGEST + 1)

@@ -72,6 +72,7 @@ class TurnHandler:
         self.usage = None
         self.words = False
         self.error = None
+        self.drain = None  # async, awaited by the client after each piece
         self._session = session
         self._show = show
         self._fmt = fmt

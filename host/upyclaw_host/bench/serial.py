@@ -31,7 +31,7 @@ async def _run(progress: Progress) -> dict[str, Any]:
             if not turn.ok:
                 raise UserError(f"The bench's turn failed: {turn.error}", 1)
             after = bench.client.link.stats.as_dict()
-            spent = {name: after[name] - before[name] for name in after}
+            spent: dict[str, float] = {name: after[name] - before[name] for name in after}
             spent["request_bytes"] = bench.served[-1].received
             spent["lost_in_uart"] = bench.board.stats.lost
             spent["seconds_at_115200"] = round(
