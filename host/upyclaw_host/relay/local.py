@@ -34,9 +34,9 @@ MAX_TOKENS = 512  # of a reply when the request names no limit: small models lik
 ATTEMPTS = 3  # a small model may end before its first word; the prompt is cached by then
 BATCH = 256  # prompt tokens between two chances to stop; about a second on a slow machine
 SLOTS = {"chat": 0, "extract": 1}
-# Small models wander at the server's default of 0.8.
-TEMPERATURE = 0.2
-TOP_P = 0.9
+# The likeliest word each time: at 0.5 and above the small model forgets what it was just told, and
+# the same talk gives the same answer twice. A request with its own temperature has its way.
+TEMPERATURE = 0
 RETRY_TEMPERATURE = 0.9
 
 
@@ -196,7 +196,7 @@ def _refused(error: dict[str, Any]) -> ProviderError:
 def _body(request: dict[str, Any], kind: str) -> dict[str, Any]:
     """The request for llama.cpp: plain text contents, limits, the slot of this kind."""
     limit = request.get("max_tokens") or request.get("max_completion_tokens") or MAX_TOKENS
-    body = {"temperature": TEMPERATURE, "top_p": TOP_P, **request}
+    body = {"temperature": TEMPERATURE, **request}
     body.pop("max_completion_tokens", None)
     body.pop("model", None)
     body["messages"] = [_message(m) for m in request["messages"]]
