@@ -8,7 +8,7 @@ evicted one, a twin) goes into the same write as what begins one, so a cut leave
 from ..compat import const, ticks_ms
 from ..storage.files import StorageError, close, wrap
 from . import drop, record
-from .dedupe import COVERED, DIFFERENT, REFINES, SAME, keys, relation
+from .dedupe import COVERED, DIFFERENT, REFINES, SAME, compare, keys, may_refine, prepare
 from .table import PINNED
 from .text import clean, cut, hash30
 
@@ -113,12 +113,12 @@ def related(memory, content, but=-1):
     for i in range(table.n):
         if i == but or not table.is_live(i):
             continue
-        both = table.sig[i] & sig
-        if table.key[i] == key or both == sig or both == table.sig[i]:
+        if table.key[i] == key or may_refine(table.sig[i], sig):
             near.append(i)
     best = (DIFFERENT, -1)
+    new = prepare(content) if near else None
     for i in near:
-        how = relation(memory.item(i)["content"], content)
+        how = compare(prepare(memory.text_of(i, b"content")), new)
         if how == SAME:
             return how, i
         if how and not best[0]:
@@ -240,6 +240,7 @@ def _place(table, i, at, line, item):
 def _append(memory, line, end=b""):
     """Append `line` and, if given, the tombstone `end`. Returns the offset; it is on flash."""
     at = memory.bytes
+    memory.release()
     f = None
     try:
         f = open(memory.path, "ab")

@@ -10,11 +10,11 @@ loses a few counts, never doubles them); the rename of the records is the commit
 
 from array import array
 
-from ..compat import const
+from ..compat import const, utf8_clean
 from ..storage.files import StorageError, close, discard, replace, wrap
 from . import record
 from .journal import KEEP, LIMIT
-from .table import LIVE
+from .table import LIVE, PINNED
 
 _CHUNK = const(256)
 
@@ -43,6 +43,7 @@ def compact(store, forget=-1):
 
             write_derived(store)
         _mark(store.journal, store.now())
+        store.release()
         try:
             replace(new, store.path)
         except OSError as e:
@@ -76,18 +77,9 @@ def _write(store, path):
     try:
         f = open(path, "wb")
         for i, line in store.lines([i for i in range(table.n) if table.flags[i] & LIVE]):
-            item = record.from_line(line)
-            if item is None:
-                raise StorageError("memory_records.jsonl changed under us: restart the board.")
-            item["access_count"] = table.count[i]
-            item["updated_at"] = max(item["updated_at"], table.updated[i])
-            item["summary_ids"] = [k for k in table.labels[i * 3 : i * 3 + 3] if k]
-            for key in ("content", "tags", "keywords"):
-                # The reference cuts inside a character.
-                item[key] = item[key].rstrip("\ufffd")
-            if item["id"] == highest:
+            data = _renewed(table, i, bytes(line))
+            if missing and record.field(data, b"id") == highest:
                 missing = False
-            data = record.to_line(record.fit(item), True)
             f.write(data)
             f.write(b"\n")
             offsets.append(total)
@@ -104,6 +96,43 @@ def _write(store, path):
         close(f)
         raise wrap(e, store.path)
     return offsets, lengths, total, waste
+
+
+def _renewed(table, i, line):
+    """`line` with the counts, times and labels of slot `i`, in the compacted form."""
+    ids = [k for k in table.labels[i * 3 : i * 3 + 3] if k]
+    at = line.find(b',"updated_at":')
+    # Our own lines need no parsing: only the numbers at the end change.
+    if (
+        record.peek(line, b"id") is not None
+        and at > 0
+        and line[line.rfind(b":", 0, at) + 1 : at].isdigit()
+        and "\ufffd" not in utf8_clean(line)
+    ):
+        data = (
+            line[:at]
+            + (
+                ',"updated_at":%d,"access_count":%d,"deleted":false,"summary_ids":[%s],'
+                '"summary_labels":[]%s}'
+                % (
+                    table.updated[i],
+                    table.count[i],
+                    ",".join([str(k) for k in ids]),
+                    ',"pinned":true' if table.flags[i] & PINNED else "",
+                )
+            ).encode()
+        )
+        if len(data) <= record.LINE:
+            return data
+    item = record.from_line(line)
+    if item is None:
+        raise StorageError("memory_records.jsonl changed under us: restart the board.")
+    item["access_count"] = table.count[i]
+    item["updated_at"] = max(item["updated_at"], table.updated[i])
+    item["summary_ids"] = ids
+    for key in ("content", "tags", "keywords"):
+        item[key] = record.mend(item[key])
+    return record.to_line(record.fit(item), True)
 
 
 def _mark(journal, now):

@@ -46,29 +46,34 @@ def _front(text):
     return folded
 
 
+_CLAUSE = ",;:。、！？；：，!?(（—–"
+
+
 def _words(folded):
     """Words of a folded text; a lone `,` stands for any punctuation that ends a clause."""
+    for ch in _CLAUSE:
+        if ch in folded:
+            break
+    else:
+        if ". " not in folded:
+            words = [strip(word) for word in folded.split()]
+            return [word for word in words if word]
     out = []
     start = 0
     n = len(folded)
-    for i in range(n + 1):
-        ch = folded[i] if i < n else " "
-        if (
-            ch == " "
-            or ch in ",;:。、！？；：，!?(（—–"
-            or (ch == "." and folded[i + 1 : i + 2] in ("", " "))
-        ):
-            inside = 0 < i < n - 1 and "0" <= folded[i - 1] <= "9" and "0" <= folded[i + 1] <= "9"
-            if inside and ch != " ":
-                continue
-            word = folded[start:i]
-            # An address or a path is no prose.
-            word = strip(word) if word else word
-            if word:
-                out.append(word)
-            if ch != " " and out and out[-1] != ",":
-                out.append(",")
-            start = i + 1
+    for i, ch in enumerate(folded + " "):
+        stop = ch in _CLAUSE or (ch == "." and folded[i + 1 : i + 2] in ("", " "))
+        if ch != " " and not stop:
+            continue
+        inside = 0 < i < n - 1 and "0" <= folded[i - 1] <= "9" and "0" <= folded[i + 1] <= "9"
+        if inside and stop:
+            continue
+        word = strip(folded[start:i])
+        if word:
+            out.append(word)
+        if stop and out and out[-1] != ",":
+            out.append(",")
+        start = i + 1
     while out and out[-1] == ",":
         out.pop()
     return out
@@ -79,9 +84,9 @@ def _adds(longer, shorter):
     n = len(shorter)
     if n >= len(longer) or longer[:n] != shorter:
         return False
-    if n < 2 and not (len(shorter[0]) >= 4 and is_cjk(ord(shorter[0][0]))):
-        return False
     first = longer[n]
+    if n < 2 and (first != "," or len(shorter[0]) < 4 or not is_cjk(ord(shorter[0][0]))):
+        return False
     if first != "," and " " + first + " " not in _LINK:
         return False
     for word in longer[n:]:
@@ -95,34 +100,54 @@ def _adds(longer, shorter):
 
 
 def keys(text):
-    """(key, signature) of a content: equal keys for equal facts, word bits for the quick refusal.
+    """(key, signature) of a content: equal keys for equal facts, bits for the quick refusal.
 
-    If one fact refines another, the signature bits of the shorter are all in the longer's.
+    If one fact refines another, `may_refine` of their signatures is true.
     """
+    words = _words(_front(text))
     bits = 0
-    for word in _words(_front(text)):
+    for word in words:
         if word != ",":
-            bits |= 1 << (hash30(word) % 30)
+            bits |= 1 << (hash30(word) % 18)
+    # The shorter of two is the beginning of the longer.
+    head = words[0] if words else ""
+    if len(words) > 1 and words[1] != ",":
+        head += " " + words[1]
     normal = norm(text)
     for word in _FRONT_NORM:
         if normal.startswith(word) and len(normal) > len(word):
             normal = normal[len(word) :]
             break
-    return hash30(normal), bits
+    return hash30(normal), bits | (hash30(head) & 0xFFF) << 18
 
 
-def relation(old, new):
-    """What `new` is to `old`: SAME, REFINES (adds to it), COVERED (says less), else DIFFERENT."""
-    a = _front(old)
-    b = _front(new)
-    if norm(a) == norm(b) or norm(old) == norm(new):
+def may_refine(a, b):
+    """False if, by their signatures, neither of two contents can refine the other."""
+    if a >> 18 != b >> 18:
+        return False
+    both = a & b
+    return both == a or both == b
+
+
+def prepare(text):
+    """What `compare` needs of a content: made once for a text that meets many."""
+    front = _front(text)
+    return norm(text), norm(front), _words(front)
+
+
+def compare(old, new):
+    """`relation` of two prepared contents."""
+    if old[0] == new[0] or old[1] == new[1]:
         return SAME
-    a = _words(a)
-    b = _words(b)
+    a = old[2]
+    b = new[2]
     if not a or not b:
         return DIFFERENT
     if _adds(b, a):
         return REFINES
-    if _adds(a, b):
-        return COVERED
-    return DIFFERENT
+    return COVERED if _adds(a, b) else DIFFERENT
+
+
+def relation(old, new):
+    """What `new` is to `old`: SAME, REFINES (adds to it), COVERED (says less), else DIFFERENT."""
+    return compare(prepare(old), prepare(new))

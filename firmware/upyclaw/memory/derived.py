@@ -79,9 +79,10 @@ def _equal(path, pieces):
         return False
 
 
-def _terms(item):
-    """Index terms of an item: its keywords, or its tags."""
-    return [cut(t, _TERM) for t in record.split_terms(item["keywords"] or item["tags"])[:3]]
+def _terms(line):
+    """Index terms of an item's line: its keywords, or its tags."""
+    text = record.field(line, b"keywords") or record.field(line, b"tags")
+    return [cut(t, _TERM) for t in record.split_terms(text)[:3]]
 
 
 def index_pieces(store):
@@ -103,13 +104,13 @@ def index_pieces(store):
     # One hash a term (the index ignores ASCII case), so that no text has to stay in RAM.
     hashes = array("I", bytes(12 * len(live)))
     for k, (_, line) in enumerate(store.lines(live)):
-        for j, term in enumerate(_terms(record.from_line(line))):
+        for j, term in enumerate(_terms(bytes(line))):
             hashes[k * 3 + j] = hash30(_ascii_lower(term)) or 1
     comma = b""
     for k, slot in enumerate(live):
         if not (hashes[k * 3] or hashes[k * 3 + 1] or hashes[k * 3 + 2]):
             continue
-        terms = _terms(store.item(slot))
+        terms = _terms(store.line(slot))
         for j in range(len(terms)):
             h = hashes[k * 3 + j]
             if h:
@@ -147,13 +148,14 @@ def markdown_pieces(store):
     if not first:
         yield b"\n"
     yield b"## Active Memories\n\n"
-    for item in store.items():
-        when = item["updated_at"]
-        labels = ",".join([record.quote(label) for label in record.labels_of(item["tags"])])
+    for slot in store.slots():
+        line = store.line(slot)
+        when = store.table.updated[slot]
+        labels = record.labels_of(record.field(line, b"tags"))
         yield "- `{}` {}\n  time={} access={} labels=[{}]\n".format(
-            item["id"],
-            item["content"],
+            record.field(line, b"id"),
+            record.field(line, b"content"),
             date(when + store.zone if when else 0),
-            item["access_count"],
-            labels,
+            store.table.count[slot],
+            ",".join([record.quote(label) for label in labels]),
         ).encode()

@@ -156,7 +156,7 @@ def _label_ids(table, item, make):
         found = table.find_label(h)
         if not found:
             wanted = recorded[k] if k < len(recorded) else 0
-            if make or (wanted and not table.is_used(wanted)):
+            if make or (wanted and table.label_at(wanted) < 0):
                 found = table.add_label(h, wanted)
         if found:
             ids.append(found)

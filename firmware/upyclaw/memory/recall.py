@@ -8,32 +8,10 @@ from array import array
 
 from ..compat import const, utf8_clean
 from . import record
-from .text import stem, fold, is_cjk, terms
+from .text import fold, folds, is_cjk, stem, terms
 
 # Terms of a query that are looked at.
 _TERMS = const(24)
-# Lead bytes of UTF-8 letters with small and capital forms, and of full-width ones.
-_FOLDING = (
-    b"\xc3",
-    b"\xc4",
-    b"\xc5",
-    b"\xce",
-    b"\xcf",
-    b"\xd0",
-    b"\xd1",
-    b"\xd2",
-    b"\xd3",
-    b"\xd4",
-)
-_FOLDING3 = (
-    b"\xe1\xb8",
-    b"\xe1\xb9",
-    b"\xe1\xba",
-    b"\xe1\xbb",
-    b"\xef\xbc",
-    b"\xef\xbd",
-    b"\xe3\x80",
-)
 
 
 def _text(line):
@@ -50,11 +28,10 @@ def _text(line):
         c = len(data)
     else:
         a += 11
-    for lead in _FOLDING + _FOLDING3:
-        if data.find(lead, a, c) >= 0:
-            # The reference may have cut inside a character.
-            head = fold(utf8_clean(data[a:b])).encode()
-            return head + fold(utf8_clean(data[b:c])).encode(), len(head)
+    if folds(data[a:c]):
+        # The reference may have cut inside a character.
+        head = fold(utf8_clean(data[a:b])).encode()
+        return head + fold(utf8_clean(data[b:c])).encode(), len(head)
     return data[a:c].lower(), b - a
 
 

@@ -123,6 +123,32 @@ def to_line(item, compacted=False):
     return _line(item, compacted)
 
 
+def peek(line, key):
+    """The string `key` (bytes) of a line as we write it, without parsing it; None: parse it.
+
+    A quote inside a string is escaped, so the pattern cannot occur there.
+    """
+    if not line.startswith(b'{"id":"'):
+        return None
+    a = line.find(b'"' + key + b'":"')
+    if a < 0:
+        return None
+    a += len(key) + 4
+    b = line.find(b'"', a)
+    if b < 0 or line.find(b"\\", a, b) >= 0:
+        return None
+    return utf8_clean(line[a:b])
+
+
+def field(line, key):
+    """The string `key` (bytes) of a line (bytes), "" if there is none."""
+    text = peek(line, key)
+    if text is None:
+        item = from_line(line)
+        text = item[key.decode()] if item else ""
+    return text
+
+
 def _number(value, most):
     # A host tool may have written 1760000077.0 or 1.76e9 (B50).
     if value is True or not isinstance(value, (int, float)):
@@ -136,8 +162,15 @@ def _number(value, most):
     return value if value <= most else (most if most == 65535 else 0)
 
 
-def _text(value):
-    return value if isinstance(value, str) else ""
+def _text(value, limit):
+    return cut(value, limit) if isinstance(value, str) else ""
+
+
+def mend(text):
+    """`text` without broken characters at its end: the reference cuts inside one."""
+    while text and text[-1] == "\ufffd":
+        text = text[:-1]
+    return text
 
 
 def from_line(line):
@@ -147,7 +180,7 @@ def from_line(line):
     §5).
     """
     try:
-        data = json_loads(utf8_clean(line))
+        data = json_loads(utf8_clean(line).encode())
     except (ValueError, RuntimeError):
         return None
     if not isinstance(data, dict):
@@ -155,8 +188,14 @@ def from_line(line):
     if "id" not in data or "content" not in data:
         data = {key.lower(): value for key, value in data.items()}
     item = {}
-    for key in ("id", "source", "content", "tags", "keywords"):
-        item[key] = _text(data.get(key))
+    for key, limit in (
+        ("id", ID),
+        ("source", SOURCE),
+        ("content", CONTENT),
+        ("tags", TAGS),
+        ("keywords", KEYWORDS),
+    ):
+        item[key] = _text(data.get(key), limit)
     if not item["id"]:
         return None
     for key in ("created_at", "updated_at"):

@@ -11,7 +11,7 @@ changes the store, no await in between (B37).
 """
 
 from ..compat import const, ticks_diff, ticks_ms, unix_time
-from ..storage.files import StorageError, size, wrap
+from ..storage.files import StorageError, close, size, wrap
 from . import drop, record
 from .journal import Journal
 from .table import FRESH, PINNED, Table
@@ -19,9 +19,11 @@ from .text import hash30
 
 LIMIT = const(128)
 RECALL_LIMIT = const(8)
-# When the derived files are written: this long after the last change, or after so many changes.
-_QUIET_MS = const(600000)
-_MANY = const(48)
+# The derived files are written when it was quiet for half an hour and there are many changes to
+# show, or six hours have passed: a fact now and then must not cost a rewrite each.
+_QUIET_MS = const(1800000)
+_AGE_MS = const(21600000)
+_MANY = const(16)
 
 
 class MemoryStore:
@@ -52,8 +54,9 @@ class MemoryStore:
         self.last_id = (0, 0)
         # Changes that the derived files do not show.
         self.stale = 0
-        self.stale_at = ticks_ms()
+        self.stale_at = self._flushed_at = ticks_ms()
         self._notices = []
+        self._file = None
 
     # -- opening
 
@@ -62,6 +65,7 @@ class MemoryStore:
         if self.bytes < 0 or self.bytes != max(0, size(self.path)):
             from .load import load
 
+            self.release()
             load(self)
             drop("load")
         return self
@@ -86,53 +90,72 @@ class MemoryStore:
     def __len__(self):
         return self.open().table.live
 
+    def reader(self):
+        """The record file, open for reading until `release`; always seek before you read.
+
+        One handle for all: a generator that is left half-way must not take an open file with it.
+        """
+        if self._file is None:
+            try:
+                self._file = open(self.path, "rb")
+            except OSError as e:
+                raise wrap(e, self.path)
+        return self._file
+
+    def release(self):
+        """Close the record file: before it is changed, and when it will not be needed for long."""
+        if self._file is not None:
+            close(self._file)
+            self._file = None
+
     def lines(self, slots):
         """Yield (slot, memoryview of its line) for `slots`; a view is valid until the next one."""
-        if not slots:
-            return
         table = self.table
         buf = bytearray(1024)
+        for i in slots:
+            n = table.length[i]
+            if n > len(buf):
+                buf = bytearray(n)
+            view = memoryview(buf)[:n]
+            self._read(i, view)
+            yield i, view
+
+    def _read(self, slot, view):
         try:
-            f = open(self.path, "rb")
+            f = self.reader()
+            f.seek(self.table.offset[slot])
+            f.readinto(view)
         except OSError as e:
+            self.release()
             raise wrap(e, self.path)
-        try:
-            for i in slots:
-                n = table.length[i]
-                if n > len(buf):
-                    buf = bytearray(n)
-                view = memoryview(buf)[:n]
-                f.seek(table.offset[i])
-                f.readinto(view)
-                yield i, view
-        except OSError as e:
-            raise wrap(e, self.path)
-        finally:
-            f.close()
+
+    def line(self, slot):
+        """The line of the item in `slot`."""
+        line = bytearray(self.table.length[slot])
+        self._read(slot, line)
+        return line
 
     def item(self, slot):
         """The item in `slot` as a dict, its counts up to date."""
-        item = None
-        for _, line in self.lines((slot,)):
-            item = record.from_line(line)
+        table = self.table
+        item = record.from_line(self.line(slot))
         if item is None:
             raise StorageError("memory_records.jsonl changed under us: restart the board.")
-        item["access_count"] = self.table.count[slot]
-        item["updated_at"] = max(item["updated_at"], self.table.updated[slot])
-        item["summary_ids"] = [i for i in self.table.labels[slot * 3 : slot * 3 + 3] if i]
-        item["pinned"] = self.table.flags[slot] & PINNED != 0
+        item["access_count"] = table.count[slot]
+        item["updated_at"] = max(item["updated_at"], table.updated[slot])
+        item["summary_ids"] = [i for i in table.labels[slot * 3 : slot * 3 + 3] if i]
+        item["pinned"] = table.flags[slot] & PINNED != 0
         return item
+
+    def text_of(self, slot, key):
+        """One text field (`b"content"`, `b"tags"`, `b"keywords"`) of the item in `slot`."""
+        return record.field(self.line(slot), key)
 
     def id_of(self, slot):
         """The id of the item in `slot`."""
-        for _, line in self.lines((slot,)):
-            head = bytes(line[:64])
-            if head.startswith(b'{"id":"'):
-                end = head.find(b'"', 7)
-                if end > 0 and head.find(b"\\", 7, end) < 0:
-                    return head[7:end].decode()
-            item = record.from_line(line)
-            return item["id"] if item else ""
+        line = bytearray(min(64, self.table.length[slot]))
+        self._read(slot, line)
+        return record.peek(line, b"id") or self.text_of(slot, b"id")
 
     def find(self, id):
         """Slot of the item with this id, -1 if there is none."""
@@ -149,7 +172,7 @@ class MemoryStore:
         return None if slot < 0 else self.item(slot)
 
     def slots(self, chosen=None):
-        """Yield the slots of all items, hottest first (SPEC-longterm §4)."""
+        """The slots of all items as an array, hottest first (SPEC-longterm §4)."""
         self.open()
         return self.table.ranked(self.clock(), self.id_of, chosen)
 
@@ -161,21 +184,19 @@ class MemoryStore:
     def labels(self):
         """Yield (id, label, number of items) of the catalogue, oldest label first."""
         table = self.open().table
+        refs, first = table.label_uses()
+        seen = -1
+        names: list[str] = []
         for label_id in sorted(table.label_id):
-            refs = table.refs(label_id)
-            if refs:
-                yield label_id, self.label_text(label_id), refs
-
-    def label_text(self, label_id):
-        """The label with this id, "" if no item carries it."""
-        table = self.table
-        wanted = table.label_hash[list(table.label_id).index(label_id)]
-        for i in range(table.n):
-            if table.is_live(i) and table.has_label(i, label_id):
-                for label in record.labels_of(self.item(i)["tags"]):
-                    if hash30(label) == wanted:
-                        return label
-        return ""
+            k = table.label_at(label_id)
+            if refs[k]:
+                if first[k] != seen:
+                    seen = first[k]
+                    names = record.labels_of(self.text_of(seen, b"tags"))
+                for name in names:
+                    if hash30(name) == table.label_hash[k]:
+                        yield label_id, name, refs[k]
+                        break
 
     def recall(self, labels, limit=RECALL_LIMIT):
         """Slots of the hottest items that carry one of `labels` (all items if none is given).
@@ -186,11 +207,8 @@ class MemoryStore:
         ids = [i for i in [table.find_label(hash30(label)) for label in labels] if i]
         if labels and not ids:
             return []
-        out = []
-        for slot in self.slots(lambda i: not ids or any([table.has_label(i, k) for k in ids])):
-            out.append(slot)
-            if len(out) == (limit or RECALL_LIMIT):
-                break
+        order = self.slots(lambda i: not ids or any([table.has_label(i, k) for k in ids]))
+        out = list(order[: limit or RECALL_LIMIT])
         for slot in out:
             self.touch(slot)
         return out
@@ -276,8 +294,11 @@ class MemoryStore:
         """Bring the derived files up to date if that is due. Cheap otherwise."""
         if self.bytes >= 0 and not self.readonly:
             self.journal.idle()
-            if self.stale and (
-                self.stale >= _MANY or ticks_diff(ticks_ms(), self.stale_at) > _QUIET_MS
+            now = ticks_ms()
+            if (
+                self.stale
+                and ticks_diff(now, self.stale_at) > _QUIET_MS
+                and (self.stale >= _MANY or ticks_diff(now, self._flushed_at) > _AGE_MS)
             ):
                 self.flush()
 
@@ -290,4 +311,5 @@ class MemoryStore:
             self.journal.flush()
             write_derived(self)
             self.stale = 0
+            self._flushed_at = ticks_ms()
             drop("derived")

@@ -105,8 +105,9 @@ class Table:
         self.n = to
         ids = array("H")
         hashes = array("I")
-        for k in range(len(self.label_id)):
-            if self.refs(self.label_id[k]):
+        refs, _ = self.label_uses()
+        for k in range(len(refs)):
+            if refs[k]:
                 ids.append(self.label_id[k])
                 hashes.append(self.label_hash[k])
         self.label_id = ids
@@ -114,16 +115,27 @@ class Table:
 
     # -- labels
 
-    def refs(self, label_id):
-        """How many live items carry the label."""
-        n = 0
-        labels = self.labels
+    def label_at(self, label_id):
+        """Place of a label in the label table, -1 if it is not there."""
+        for k, other in enumerate(self.label_id):
+            if other == label_id:
+                return k
+        return -1
+
+    def label_uses(self):
+        """(number of live items, first such slot) of each label, as two arrays by place."""
+        ids = list(self.label_id)
+        refs = array("H", bytes(2 * len(ids)))
+        first = array("H", bytes(2 * len(ids)))
         for i in range(self.n):
             if self.flags[i] & LIVE:
-                k = i * 3
-                if label_id == labels[k] or label_id == labels[k + 1] or label_id == labels[k + 2]:
-                    n += 1
-        return n
+                for label_id in self.labels[i * 3 : i * 3 + 3]:
+                    if label_id:
+                        k = ids.index(label_id)
+                        if not refs[k]:
+                            first[k] = i
+                        refs[k] += 1
+        return refs, first
 
     def find_label(self, label_hash):
         """Id of the label with this hash, 0 if there is none."""
@@ -132,21 +144,14 @@ class Table:
                 return self.label_id[k]
         return 0
 
-    def is_used(self, label_id):
-        """True if a label has this id (MicroPython's arrays know no `in`)."""
-        for other in self.label_id:
-            if other == label_id:
-                return True
-        return False
-
     def add_label(self, label_hash, wanted=0):
         """Id of the label, made if new; `wanted` (a recorded id) is taken if it is free."""
         found = self.find_label(label_hash)
         if found:
             return found
-        if not wanted or self.is_used(wanted):
+        if not wanted or self.label_at(wanted) >= 0:
             wanted = self.next_label
-            while wanted > 65534 or self.is_used(wanted):
+            while wanted > 65534 or self.label_at(wanted) >= 0:
                 wanted = wanted + 1 if wanted < 65534 else 1
         self.label_id.append(wanted)
         self.label_hash.append(label_hash)
@@ -215,32 +220,26 @@ class Table:
         return best, low
 
     def ranked(self, now, id_of, chosen=None):
-        """Yield live slots, hottest first: count and time descending, id ascending.
+        """Live slots as an array, hottest first: count and time descending, id ascending.
 
         `id_of(slot)` gives an id, asked on ties only; `chosen(slot)` filters.
         """
         times = self.effective(now)
-        done = bytearray(self.n)
-        while True:
-            best = -1
-            best_id = None
-            for i in range(self.n):
-                if done[i] or not self.flags[i] & LIVE or (chosen and not chosen(i)):
-                    continue
-                if best >= 0:
-                    d = self.count[i] - self.count[best] or times[i] - times[best]
-                    if d < 0:
-                        continue
-                    if d == 0:
-                        best_id = best_id or id_of(best)
-                        other = id_of(i)
-                        if other.encode() > best_id.encode():
-                            continue
-                        best_id = other
-                    else:
-                        best_id = None
-                best = i
-            if best < 0:
-                return
-            done[best] = 1
-            yield best
+        order = array("H")
+        for i in range(self.n):
+            if not self.flags[i] & LIVE or (chosen and not chosen(i)):
+                continue
+            low = 0
+            high = len(order)
+            while low < high:
+                mid = (low + high) // 2
+                j = order[mid]
+                d = self.count[i] - self.count[j] or times[i] - times[j]
+                if d > 0 or (d == 0 and id_of(i).encode() < id_of(j).encode()):
+                    high = mid
+                else:
+                    low = mid + 1
+            order.append(i)
+            order[low + 1 :] = order[low:-1]
+            order[low] = i
+        return order

@@ -8,8 +8,8 @@ and `str.isalpha` differ between them and are used for ASCII only.
 from binascii import crc32
 
 # Dropped by the normal form, unless they stand between two digits or inside an address or a path.
-_DROP = (
-    "!\"'(),-.:;<>?[]`{}~*|/\\_"
+_DROP_ASCII = "!\"'(),-.:;<>?[]`{}~*|/\\_"
+_DROP = _DROP_ASCII + (
     "。、！？；：，（）【】《》〈〉〔〕「」『』“”‘’„‚‹›«»·•…—–‐‑‒―～¿¡・｡､･｢｣．"
     "\xad\u200b\u200c\u200d\u200e\u200f\ufe0f\ufeff"
 )
@@ -86,10 +86,26 @@ def is_space(c):
     )
 
 
+# What UTF-8 letters with a small form begin with, and full-width forms, and odd blanks.
+_FOLDING = (b"\xc3", b"\xc4", b"\xc5", b"\xce", b"\xcf", b"\xd0", b"\xd1", b"\xd2", b"\xd3")
+_FOLDING += (b"\xd4", b"\xe1\xb8", b"\xe1\xb9", b"\xe1\xba", b"\xe1\xbb", b"\xef\xbc")
+_FOLDING += (b"\xef\xbd", b"\xe3\x80\x80", b"\xe2\x80", b"\xe2\x81", b"\xe1\x9a", b"\xc2")
+
+
+def folds(data):
+    """True if `fold` does more to the UTF-8 text `data` (bytes) than small ASCII letters."""
+    for lead in _FOLDING:
+        if lead in data:
+            return True
+    return False
+
+
 def fold(text):
     """`text` with small letters, full-width forms as ASCII, every blank as U+0020."""
-    if len(text) == len(text.encode()):
-        return text.lower()
+    data = text.encode()
+    if len(text) == len(data) or not folds(data):
+        # bytes.lower knows ASCII only, on both runtimes.
+        return data.lower().decode()
     out = []
     for ch in text:
         c = ord(ch)
@@ -153,8 +169,25 @@ def _is_digit(ch):
     return "0" <= ch <= "9"
 
 
+# Beginnings of the punctuation above that is not ASCII.
+_DROP_LEADS = (b"\xe3\x80", b"\xe2\x80", b"\xef", b"\xc2")
+
+
 def _letters(token):
     """`token` without punctuation, except what divides digits or signs a number (`3.5`, `-5`)."""
+    if token.isalpha() or token.isdigit():
+        return token
+    data = token.encode()
+    for lead in _DROP_LEADS:
+        if lead in data:
+            break
+    else:
+        # 29 quick looks instead of a walk: most tokens of Chinese text hold no ASCII at all.
+        for ch in _DROP_ASCII:
+            if ch in token:
+                break
+        else:
+            return token
     out = []
     last = len(token) - 1
     for i, ch in enumerate(token):
@@ -211,12 +244,16 @@ def _is_word(ch, c):
 def stem(word):
     """`word` without a common English ending, so that `like`, `likes` and `liked` meet."""
     n = len(word)
-    for end, least in (("ing", 6), ("ies", 5), ("ed", 5), ("es", 5), ("s", 4)):
+    if n >= 5 and word.endswith("ies"):
+        return word[:-3]
+    for end, least in (("ing", 6), ("ed", 5)):
         if n >= least and word.endswith(end):
-            if end == "s" and word[-2] in "su":
-                return word
-            return word[: n - len(end)]
-    return word[:-1] if n > 4 and word[-1] in "ey" else word
+            word = word[: n - len(end)]
+            # running, stopped
+            return word[:-1] if word[-1] == word[-2] and word[-1] not in "ls" else word
+    if n >= 4 and word[-1] == "s" and word[-2] not in "su":
+        word = word[:-1]
+    return word[:-1] if len(word) >= 4 and word[-1] in "ey" else word
 
 
 def terms(text, most=48):
@@ -230,29 +267,31 @@ def terms(text, most=48):
     word = ""
     run = ""
     for ch in fold(text) + " ":
+        if len(found) >= most:
+            break
         c = ord(ch)
         if is_cjk(c):
             if word:
-                _add(found, word, most)
+                _add(found, word)
                 word = ""
             run += ch
             if len(run) > 1:
-                _add(found, run[-2:], most)
+                _add(found, run[-2:])
                 run = run[-2:]
             continue
         if len(run) == 1:
-            _add(found, run, most)
+            _add(found, run)
         run = ""
         if _is_word(ch, c) or (word and ch in "+#"):
             word += ch
         elif word:
-            _add(found, word, most)
+            _add(found, word)
             word = ""
     return found
 
 
-def _add(found, term, most):
-    if len(found) >= most or " " + term + " " in STOP:
+def _add(found, term):
+    if " " + term + " " in STOP:
         return
     if ord(term[0]) < 0x80:
         if len(term) < 2 and not _is_digit(term):
