@@ -52,29 +52,42 @@ def mend_tail(session, start, whole):
     """End the data file in a whole line; its last line begins at `start` and has no LF.
 
     `whole`: it is a JSON value, so it gets its LF and counts. Otherwise its bytes are saved to
-    `<name>.log.bad` and it is written over with a short note of at least the same length: there
-    is no
-    truncate (B48), and a rewrite of the file would need room for it. Raises OSError; load again
-    after.
+    `<name>.log.bad` and it is written over, at least as long as it was: by the user's record if
+    that one was being written, else by a short note. There is no truncate (B48), and a new file
+    would need room. Raises OSError; load again after.
     """
     from upyclaw.storage.session import CUT_OFF
 
     path = session.path
-    n = session.size - start
-    if not whole:
-        try:
-            with open(path, "rb") as f, open(path + ".bad", "wb") as out:
-                f.seek(start)
-                session.copy(f, out, n)
-        except OSError:
-            files.discard(path + ".bad")
-        session.notice("The last message of {} broke off and is marked so.".format(session.name))
+    if whole:
+        with open(path, "r+b") as f:
+            f.seek(0, 2)
+            f.write(b"\n")
+        return
+    left = session.size - start
+    try:
+        with open(path, "rb") as f, open(path + ".bad", "wb") as out:
+            f.seek(start)
+            session.copy(f, out, left)
+    except OSError:
+        files.discard(path + ".bad")
+    user = session.read_open()
     with open(path, "r+b") as f:
-        f.seek(0 if whole else start, 2 if whole else 0)
-        if not whole:
+        f.seek(start)
+        if user and user[0] == start:
+            with open(path + ".open", "rb") as source:
+                source.seek(user[1])
+                session.copy(source, f, user[2])
+            left -= user[2]
+        else:
             f.write(CUT_OFF)
-            for _ in range(len(CUT_OFF), n):
-                f.write(b" ")
+            left -= len(CUT_OFF)
+            session.notice(
+                "The last message of {} broke off and is marked so.".format(session.name)
+            )
+        while left > 0:
+            f.write(b" ")
+            left -= 1
         f.write(b"\n")
 
 

@@ -14,9 +14,8 @@ A turn on flash (SPEC-session §6 gives the order, B18 the promise):
   sync       commits the data file (once for each tool round).
   finish     commits it for good. `.open` stays: the data file is longer than its offset, so it is
              stale.
-The idx is written when it lags by 12 turns or 4,800 bytes, and on close(). After a power cut the
-lag is
-derived from the data again, and an `.open` at whose offset the data file ends is completed.
+The idx is written when it lags by 16 turns or 7,000 bytes, and on close(). After a power cut the
+lag is derived from the data again, and an `.open` at whose offset the data ends is completed.
 """
 
 from upyclaw.storage import files
@@ -26,8 +25,8 @@ from upyclaw.storage.index import Index
 
 # Lag of the idx at which it is written; opening a session reads the idx, this lag and 16 line
 # ends.
-_LAG_TURNS = 12
-_LAG_BYTES = 4800
+_LAG_TURNS = 16
+_LAG_BYTES = 7000
 # What stands where a record broke off (a reset or an error in mid-write): there is no truncate
 # (B48).
 CUT_OFF = b'{"role":"assistant","content":"[cut off]"}'
@@ -442,30 +441,31 @@ class Session:
             recover.mend_tail(self, end, whole)
             self.load()
 
-    def _load_open(self):
+    def read_open(self):
+        """(data offset, first byte, bytes) of the record in `.open`; None if it holds none."""
         try:
             f = open(self.path + ".open", "rb")
         except OSError:
-            return
+            return None
         with f:
             head = f.read(12)
             at = head.find(b"\n") + 1
             n = f.seek(0, 2) - at - 1
             if at < 2 or n < 2 or not head[: at - 1].isdigit():
-                return
+                return None
             f.seek(at + n)
-            if f.read(1) != b"\n":
-                return
-        offset = int(head[: at - 1])
-        if offset < self.size:
+            return (int(head[: at - 1]), at, n) if f.read(1) == b"\n" else None
+
+    def _load_open(self):
+        found = self.read_open()
+        if not found or found[0] < self.size:
             return
-        if offset > self.size:
+        if found[0] > self.size:
             from upyclaw.storage import recover
 
-            if not recover.user_is_missing(self, at, n):
+            if not recover.user_is_missing(self, found[1], found[2]):
                 return
-        self._user = n
-        self._user_at = at
+        self._user_at, self._user = found[1], found[2]
         self._user_format = self.index.last_format()
 
 

@@ -1,10 +1,10 @@
 """Cuts the power at every flash operation: `micropython powercut.py SEED STRIDE NAME...`
 
-Owns: the cuts and the check after each. The stories are in powercut_stories.py, the recording flash
-and the model in powercut_model.py. Knows the device's storage from outside only. Nothing is injected: a story runs undisturbed and is recorded; then for each prefix
-of the operations, clean and torn, the image is built, mounted, recovered and checked; what the
-recovery itself wrote is recorded, too, and cut at each operation (for every STRIDE-th of the first
-cuts).
+Owns: the cuts and the check after each. The stories are in powercut_stories.py, the recording
+flash and the model in powercut_model.py. Knows the device's storage from outside only. Nothing is
+injected: a story runs undisturbed and is recorded; then for each prefix of the operations, clean
+and torn, the image is built, mounted, recovered and checked; what the recovery itself wrote is
+recorded, too, and cut at each operation (for every STRIDE-th of the first cuts).
 
 Prints one JSON line per story: {"story","operations","cuts","second","violations":[...]}.
 """
@@ -14,7 +14,7 @@ import json
 import os
 import sys
 
-from powercut_model import ROOT, Flash, mount, read, tidied, umount
+from powercut_model import PROG_SIZES, ROOT, Flash, mount, read, tidied, umount
 from powercut_stories import CHAT, STORIES, Story
 
 from upyclaw.storage import FINAL, USER, SessionBlocked, SessionStore, StorageError, user_record
@@ -172,9 +172,9 @@ def cut(story, stride):
     ops = story.flash.ops
     story.flash.ops = None
     umount()
-    base = Flash(story.flash.blocks)
+    base = Flash(story.flash.blocks, story.flash.prog)
     base.image[:] = story.image
-    _scratch = Flash(story.flash.blocks)
+    _scratch = Flash(story.flash.blocks, story.flash.prog)
     cuts = second = mark = 0
     violations = []
     for k in range(len(ops) + 1):
@@ -192,7 +192,7 @@ def cut(story, stride):
             if (cuts + story.start) % stride:
                 continue
             # The image that the recovery found: base and the torn operation, then its own.
-            broken = Flash(0)
+            broken = Flash(0, 0)
             broken.image = bytearray(base.image)
             if torn:
                 Flash.apply(broken, torn, True)
@@ -212,7 +212,7 @@ def cut(story, stride):
 def main(seed, stride, names):
     for name in names:
         tell, blocks, limit, more = STORIES[name]
-        flash = Flash(blocks)
+        flash = Flash(blocks, PROG_SIZES[(seed - 1) % len(PROG_SIZES)])
         story = Story(flash, seed, limit)
         story.told = False
         tell(story)

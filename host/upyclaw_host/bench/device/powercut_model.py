@@ -18,8 +18,9 @@ ROOT = "/cut/data/sessions"
 class Flash:
     """Blocks in RAM; `ops` holds (block, offset, data) of each program, data None for an erase."""
 
-    def __init__(self, blocks):
+    def __init__(self, blocks, prog):
         self.blocks = blocks
+        self.prog = prog
         self.image = bytearray(b"\xff" * (blocks * BLOCK))
         self.ops = None
 
@@ -57,8 +58,12 @@ class Flash:
 ERASED = b"\xff" * BLOCK
 
 
+# Sizes a board may be mounted with; they decide which files lie inline in the metadata.
+PROG_SIZES = (64, 128, 32)
+
+
 def mount(flash):
-    vfs.mount(vfs.VfsLfs2(flash, progsize=64), "/cut")
+    vfs.mount(vfs.VfsLfs2(flash, progsize=flash.prog), "/cut")
 
 
 def umount():

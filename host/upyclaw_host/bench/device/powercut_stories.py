@@ -25,7 +25,7 @@ class Story:
         self.marks = []  # (operations so far, {session id: [State, ...]}, {chat maps})
         self.maps = [None]
         flash.ops = None
-        vfs.VfsLfs2.mkfs(flash, progsize=64)
+        vfs.VfsLfs2.mkfs(flash, progsize=flash.prog)
         mount(flash)
         self.store = SessionStore(ROOT, limit=limit, reserve=2)
 
