@@ -108,21 +108,22 @@ class Terminal:
         )
         for notice in hello.get("notices") or []:
             self._console.print(notice, style="yellow", markup=False)
-        with patch_stdout(raw=True):
-            while True:
-                try:
+        while True:
+            try:
+                # Only here: the patched stdout holds back what has no line end, such as words.
+                with patch_stdout(raw=True):
                     line = (await self._session.prompt_async("you> ")).strip()
-                except KeyboardInterrupt:
-                    continue
-                except EOFError:
-                    return 0
-                if not line:
-                    continue
-                if line in ("/quit", "/exit"):
-                    return 0
-                if line == "/help":
-                    self._console.print(HELP, style="dim", markup=False)
-                await self._turn(line)
+            except KeyboardInterrupt:
+                continue
+            except EOFError:
+                return 0
+            if not line:
+                continue
+            if line in ("/quit", "/exit"):
+                return 0
+            if line == "/help":
+                self._console.print(HELP, style="dim", markup=False)
+            await self._turn(line)
 
     async def _turn(self, line: str) -> None:
         if not self._client.connected and not await self._again():
