@@ -1,4 +1,4 @@
-"""The printed numbers: one module a benchmark, each with `run(progress) -> dict` and `render(dict)`.
+"""The printed numbers: one module a benchmark, with `run(progress) -> dict` and `render(dict)`.
 
 Figures are counts and ratios from one run of the simulated board or of the device code; bare
 seconds say more about the PC than about the product.

@@ -1,4 +1,4 @@
-"""The command `upyclaw`: parsing, exit codes, one-sentence errors; a module here for each command."""
+"""The command `upyclaw`: parsing, exit codes, one-sentence errors; a module for each command."""
 
 from __future__ import annotations
 
