@@ -48,7 +48,8 @@ def render(result: dict[str, Any]) -> str:
         if name.startswith("context_"):
             lines.append(
                 f"  {name.replace('_', ' of ')} tokens: {spent['rx_bytes']:,} bytes from "
-                f"the board for a request of {spent['request_bytes']:,}, {spent['tx_bytes']:,} to it; "
+                f"the board for a request of {spent['request_bytes']:,}, "
+                f"{spent['tx_bytes']:,} to it; "
                 f"{spent['resent']} frames resent, {spent['lost_in_uart']} bytes lost; "
                 f"at {BAUD} baud {spent['seconds_at_115200']} s"
             )
