@@ -30,5 +30,16 @@ def _remount():
         vfs.mount(bdev, "/")
 
 
+def _settle():
+    # A whole update that the power went before: its own script puts it in place (docs/install.md).
+    try:
+        with open("/upyclaw.ready/settle.py") as f:
+            script = f.read()
+    except OSError:
+        return
+    exec(script, {})
+
+
 _remount()
-del _remount
+_settle()
+del _remount, _settle

@@ -44,8 +44,12 @@ class App:
         sys.stdout.write(text + "\r\n")
 
     def board(self):
-        """Name of the board's folder in `boards/`, from the settings written at installation."""
-        return self.settings["board"] or sys.platform
+        """Name of the board's folder in `boards/`, as the firmware was installed for it."""
+        try:
+            with open("/upyclaw/board.txt") as f:
+                return f.read()
+        except OSError:
+            return sys.platform
 
     def tools(self):
         """The tools of this board; made when a model that calls tools is there."""

@@ -13,7 +13,13 @@ from littlefs import LittleFS, UserContext
 
 from upyclaw_host.cli.flash import command as flash_command
 from upyclaw_host.errors import UserError
-from upyclaw_host.flash.firmware import FirmwareSource, build_flash, update_firmware
+from upyclaw_host.flash.firmware import (
+    FirmwareSource,
+    build_flash,
+    firmware_files,
+    parse_file_list,
+    update_firmware,
+)
 from upyclaw_host.flash.image import create_image, open_image
 from upyclaw_host.flash.wear import ensure_wear, read_wear, wear_path, wear_svg
 
@@ -196,11 +202,19 @@ def test_update_changes_only_what_differs_and_never_data(tmp_path: Path) -> None
     assert digest(image) == before
     (source.package / "sub" / "a.py").write_text("y = 2\n")
     (source.package / "page.html").unlink()
-    assert update_firmware(image, source=source) == ["/upyclaw/sub/a.mpy", "/upyclaw/page.html"]
+    assert update_firmware(image, source=source) == [
+        "/upyclaw/sub/a.mpy",
+        "/upyclaw/files.txt",
+        "/upyclaw/page.html",
+    ]
     with open_image(image) as opened:
         assert opened.read("/data/sessions/s.log") == b"kept"
         assert opened.read("/config.json") == b"{}"
-        assert opened.listdir("/upyclaw") == ["__init__.mpy", "sub"]
+        names = ["__init__.mpy", "board.txt", "files.txt", "sub"]
+        assert opened.listdir("/upyclaw") == names
+        listed = parse_file_list(opened.read("/upyclaw/files.txt"))
+        assert set(listed) | {"/upyclaw/files.txt"} == set(firmware_files(source))
+        assert listed["/upyclaw/board.txt"] == hashlib.sha256(b"sim").hexdigest()
 
 
 def test_wear_of_a_strange_file_and_its_picture(image: Path) -> None:

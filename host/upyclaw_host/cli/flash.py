@@ -36,7 +36,7 @@ def new(image: Path, board: str, empty: bool, as_json: bool) -> None:
     if empty:
         create_image(image, spec.blocks)
     else:
-        build_flash(image, blocks=spec.blocks)
+        build_flash(image, blocks=spec.blocks, board=spec)
     with open_image(image) as opened:
         facts = _facts(opened)
     if as_json:

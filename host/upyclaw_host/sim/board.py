@@ -174,16 +174,16 @@ class SimBoard:
     def _prepare(self) -> None:
         """Image, lock, counters, compiled start-up code."""
         if not self.flash.exists():
-            build_flash(self.flash, blocks=self.spec.blocks, source=self._source)
+            build_flash(self.flash, blocks=self.spec.blocks, source=self._source, board=self.spec)
         elif self._update:
-            update_firmware(self.flash, source=self._source)
+            update_firmware(self.flash, source=self._source, board=self.spec)
         try:
             self._image_lock = lock_image(self.flash)
             size = self.flash.stat().st_size
-            if size != self.spec.flash_size:
+            if size != self.spec.vfs_size:
                 raise UserError(
                     f"{self.flash} has {size} bytes, but the flash of the board {self.spec.name} "
-                    f"has {self.spec.flash_size}; take another image or another board."
+                    f"has {self.spec.vfs_size}; take another image or another board."
                 )
             self._wear = ensure_wear(self.flash, self.spec.blocks)
             self._runtime = tempfile.TemporaryDirectory(prefix="upyclaw-sim-")
