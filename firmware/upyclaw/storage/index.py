@@ -18,7 +18,7 @@ _WINDOW = 24
 # Line ends that a check looks at.
 _SAMPLES = 16
 # Entries in RAM at which a scan writes them out.
-_SPILL = 64
+_SPILL = 48
 
 
 class Index:
