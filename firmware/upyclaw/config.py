@@ -14,7 +14,6 @@ def defaults():
     """A fresh settings tree: section -> name -> value. Sizes in bytes, times in seconds."""
     return {
         "name": "upyclaw",
-        "board": "",  # folder in boards/, written at installation
         "session": {
             "limit": 153600,  # data bytes of a session before compaction, spec/SPEC-session.md §9
             "when_full": "block",  # or "trim"
@@ -26,6 +25,18 @@ def defaults():
             "timeout": 300,  # seconds without a sign of life from the model
             "rounds": 10,  # tool rounds of one turn (B59)
             "empty_content": "null",  # beside tool calls: "null", "empty" or "omit" (B12)
+            # A server the board talks to by itself, over Wi-Fi; "" leaves it to the relay.
+            "base_url": "",  # http:// or https://, any spelling of B10
+            "api_key": "",  # the key, or the board's token for `upyclaw relay --listen`
+            "name": "",  # the model's name there
+            "context": 8192,  # tokens that model takes in all
+            "ca": "/ca.crt",  # root certificates for https, DER or PEM
+        },
+        "network": {
+            "hostname": "",  # NAME.local; "" takes the board's name
+            "ntp": "pool.ntp.org",  # time server, perhaps with :port; "" for none
+            "access_point": "on",  # a Wi-Fi of its own for set-up while no network is known
+            "portal_port": 80,  # of the set-up page; its DNS is on 53, or one above this
         },
         "prompt": {
             "system": "",  # text in place of the built-in instruction
@@ -39,6 +50,7 @@ _CHOICES = {
     "max_tokens_field": ("max_tokens", "max_completion_tokens"),
     "empty_content": ("null", "empty", "omit"),
     "tools": ("auto", "on", "off"),
+    "access_point": ("on", "off"),
 }
 _RANGES = {
     "limit": (8192, 1048576),
@@ -46,6 +58,8 @@ _RANGES = {
     "temperature": (-1, 20),
     "timeout": (5, 3600),
     "rounds": (1, 50),
+    "context": (1024, 2000000),
+    "portal_port": (1, 65534),
 }
 
 
