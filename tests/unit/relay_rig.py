@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -79,10 +80,10 @@ class FakeServer:
         self._reply = reply
         self._server: asyncio.Server | None = None
 
-    async def start(self) -> None:
-        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+    async def start(self, tls: ssl.SSLContext | None = None) -> None:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0, ssl=tls)
         port = self._server.sockets[0].getsockname()[1]
-        self.url = f"http://127.0.0.1:{port}"
+        self.url = f"http{'s' if tls else ''}://127.0.0.1:{port}"
 
     async def stop(self) -> None:
         assert self._server is not None
@@ -142,7 +143,8 @@ async def serving(reply: Callable[[Seen], Answer] | list[Answer]) -> AsyncIterat
 
 
 def openai_provider(url: str, retry: RetryPolicy = FAST, **settings: Any) -> OpenAIProvider:
-    made = OpenAISettings(base_url=url, api_key=KEY, model="m", **{"timeout": 5, **settings})
+    values = {"api_key": KEY, "model": "m", "timeout": 5, **settings}
+    made = OpenAISettings(base_url=url, **values)
     return OpenAIProvider(made, Recorder(None), retry)
 
 

@@ -96,6 +96,7 @@ def test_environment_beats_file_and_flag_beats_both(tmp_path: Path) -> None:
     )
     config = load_config(path, {})
     assert (config.provider, config.openai.model, config.openai.api_key) == ("openai", "one", KEY)
+    assert load_config(path, {"OPENAI_MODEL": " "}).openai.model == "one", "blank is unset"
     env = {"OPENAI_MODEL": " two ", "UPYCLAW_PROVIDER": "anthropic", "ANTHROPIC_API_KEY": "k"}
     config = load_config(path, env)
     assert (config.provider, config.openai.model, config.anthropic.api_key) == (

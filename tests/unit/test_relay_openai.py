@@ -126,6 +126,18 @@ def test_wrong_key_is_told_without_the_key() -> None:
     assert "OPENAI_API_KEY" in got.error["message"] and len(seen) == 1
 
 
+def test_a_key_of_any_shape_is_never_repeated() -> None:
+    key = "hunter2-of-a-private-server"
+    for status in (400, 401, 404, 429, 500):
+        (got,), _ = run([fault(status, {"error": {"message": f"no: {key}"}})], api_key=key)
+        assert got.error is not None and key not in got.raw.decode()
+        (got,), _ = run([fault(status, f"<html><title>{key}</title>")], api_key=key)
+        assert got.error is not None and key not in got.raw.decode()
+    for body in ({"error": {"message": f"no: {key}"}}, f"<title>{key}</title>", f"what, {key}?"):
+        (got,), _ = run([fault(200, body)], api_key=key)
+        assert got.error is not None and key not in got.raw.decode()
+
+
 def test_rate_limit_waits_as_long_as_asked_then_goes_on() -> None:
     waits: list[float] = []
 
@@ -188,6 +200,17 @@ def test_a_cut_stream_ends_in_an_error_event(answer: Answer) -> None:
 def test_half_a_body_is_cut_too() -> None:
     (got,), _ = run([Answer(parts=[b'{"choices":[{"mess'], length=40)])
     assert got.error is not None and got.error["kind"] == "cut" and got.status == 0
+
+
+@pytest.mark.parametrize("body", ['{"choices":null}', '{"choices":[]}', ""])
+def test_nothing_is_empty_and_not_cut(body: str) -> None:
+    (got,), _ = run([fault(200, body)])
+    assert got.error is not None and got.error["kind"] == "empty"
+
+
+def test_a_plain_body_needs_no_finish_reason() -> None:
+    (got,), _ = run([fault(200, {"choices": [{"message": {"content": "whole"}}]})])
+    assert got.text == "whole" and got.error is None and got.finish == "stop"
 
 
 def test_error_event_in_mid_stream() -> None:
@@ -344,6 +367,22 @@ def test_content_beside_tool_calls_is_switched_once(setting: str, refused: Any) 
     assert [g.text for g in got] == ["answer", "answer"] and len(seen) == 3
     sent = seen[-1].body["messages"][1]["tool_calls"][0]
     assert sent["type"] == "function" and sent["function"]["arguments"] == '{"x":169}'
+
+
+def test_a_server_that_refuses_every_form_is_given_up() -> None:
+    call = {"id": "c1", "function": {"name": "f", "arguments": "{}"}}
+    request = {
+        "messages": [
+            {"role": "user", "content": "x"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": "1"},
+        ],
+        "max_tokens": 9,
+    }
+    refusal = fault(400, {"error": {"message": "content of messages is not allowed"}})
+    (got,), seen = run([refusal], request)
+    assert len(seen) == 2 and got.status == 400 and got.error is not None
+    assert "not allowed" in got.error["message"]
 
 
 @pytest.mark.parametrize(("given", "expected"), cases("B12")[:4])

@@ -262,6 +262,15 @@ def test_pacing_never_loses_or_splits_a_letter(texts: list[str]) -> None:
     assert all(len(event) <= 160 * 6 + 60 for event in events)
 
 
+def test_half_an_emoji_waits_for_its_other_half() -> None:
+    pacer = Pacer()
+    events = pacer.add(Delta("content", "so \ud83d"))
+    events += pacer.flush()  # the time for waiting is over
+    assert outcome(200, b"".join(events)).text == "so "
+    events += pacer.add(Delta("content", "\ude00!")) + pacer.flush(last=True)
+    assert outcome(200, b"".join(events)).text == "so 😀!"
+
+
 @generate(st.text(), st.integers(4, 40))
 def test_split_text(text: str, limit: int) -> None:
     parts = split_text(text, limit)
@@ -286,6 +295,20 @@ def test_sentences_are_short_plain_and_keyless(text: str, status: int) -> None:
     assert KEY not in error.message and "secret" not in error.message.replace(text, "")
     assert "hidden" not in error.message.replace(text, "")
     error.body().decode("utf-8")
+
+
+def test_a_key_is_hidden_before_the_text_is_cut() -> None:
+    key = "hunter2-of-a-private-server"
+    for before in range(0, MESSAGE_LIMIT):
+        error = http_error(
+            400,
+            "x" * before + key + "y" * 300,
+            url="http://h",
+            model="m",
+            key_setting="X",
+            secrets=(key,),
+        )
+        assert key[:7] not in error.message
 
 
 def test_foreign_keys_are_hidden() -> None:

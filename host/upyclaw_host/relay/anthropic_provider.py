@@ -67,7 +67,7 @@ class AnthropicProvider:
                 return
             except ProviderError as error:
                 if not self._quirks.learn(error, body):
-                    raise
+                    raise error.without(self._key) from None
 
     async def _once(self, body: dict[str, Any]) -> AsyncIterator[Item]:
         rest = {k: v for k, v in body.items() if k not in ("model", "messages", "max_tokens")}

@@ -71,6 +71,11 @@ class ProviderError(Exception):
         """True when the same request may succeed after a pause."""
         return KINDS[self.kind]
 
+    def without(self, secret: str) -> ProviderError:
+        """The same error with a secret taken out of its message."""
+        self.message = hide(self.message, secret)
+        return self
+
     def body(self) -> bytes:
         """The JSON error body for the board."""
         error = {"message": self.message, "kind": self.kind}

@@ -74,7 +74,7 @@ class OpenAIProvider:
                 return
             except ProviderError as error:
                 if not self._quirks.learn(error, body):
-                    raise
+                    raise error.without(self._key) from None
 
     async def _once(self, body: dict[str, Any]) -> AsyncIterator[Item]:
         extra = {k: v for k, v in body.items() if k not in ("model", "messages", "stream")}
