@@ -299,7 +299,7 @@ def test_sentences_are_short_plain_and_keyless(text: str, status: int) -> None:
 
 def test_a_key_is_hidden_before_the_text_is_cut() -> None:
     key = "hunter2-of-a-private-server"
-    for before in range(0, MESSAGE_LIMIT):
+    for before in range(MESSAGE_LIMIT):
         error = http_error(
             400,
             "x" * before + key + "y" * 300,
