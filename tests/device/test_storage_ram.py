@@ -27,6 +27,8 @@ class Peak:
 
     def __init__(self):
         from upyclaw.storage import compact, recover  # noqa: F401
+
+        SessionStore.lean = False
         from upyclaw.storage.index import Index
         from upyclaw.storage.scan import Scan
         from upyclaw.storage.session import Session

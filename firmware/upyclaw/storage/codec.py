@@ -106,6 +106,6 @@ def json_escape(text):
     return b"".join(b"\\u%04x" % b if b < 0x20 else bytes((b,)) for b in data)
 
 
-def user_record(text):
+def user_record(text, limit=USER_CHARS):
     """JSON of a USER record for `text` (str or bytes), normalised, without LF, as bytes."""
-    return b'{"role":"user","content":"' + json_escape(normalise(text)) + b'"}'
+    return b'{"role":"user","content":"' + json_escape(normalise(text, limit)) + b'"}'

@@ -273,6 +273,7 @@ class Session:
 
         self._close_in()
         compact.tidy(self)
+        self.store.forget_code()
 
     def trim(self):
         """Drop the oldest whole turns down to half the limit; unblocks. Returns the turns dropped.
@@ -285,7 +286,9 @@ class Session:
         if self._in_turn or self._user:
             self.finish(False)
         self._close_in()
-        return compact.trim(self)
+        dropped = compact.trim(self)
+        self.store.forget_code()
+        return dropped
 
     # ---- inside
 
@@ -344,6 +347,8 @@ class Session:
             self.end()
 
     def _close_out(self):
+        # An open reader would go on seeing the file as it was.
+        self._close_in()
         out = self._out
         self._out = None
         if out:

@@ -12,7 +12,7 @@ Limits: `limit` bytes of data per session (153,600, SPEC-session §9), at most h
 free blocks are kept for housekeeping: turns do not use them, compaction and recovery do (B46).
 """
 
-from upyclaw.compat import MICROPYTHON, const
+from upyclaw.compat import MICROPYTHON, const, unload
 from upyclaw.storage import files
 from upyclaw.storage.codec import json_escape, session_file_name
 from upyclaw.storage.files import FlashFull, StorageError
@@ -43,6 +43,9 @@ class SessionStore:
     `when_full`: "block" or "trim", what happens when a session cannot be compacted below `limit`.
     `errors` counts failed writes. Raises StorageError if the flash itself fails.
     """
+
+    # Code that is seldom needed leaves the heap after use (12 KB); tests that open often keep it.
+    lean = MICROPYTHON
 
     def __init__(self, root, limit=LIMIT, when_full="block", reserve=8):
         self.root = root
@@ -105,7 +108,13 @@ class SessionStore:
         except OSError as e:
             raise files.wrap(e, self.root + "/" + name)
         self._open[name] = session
+        self.forget_code()
         return session
+
+    def forget_code(self):
+        """Let go of the modules that only recovery and compaction need."""
+        if self.lean:
+            unload("upyclaw.storage.compact", "upyclaw.storage.recover", "upyclaw.storage.scan")
 
     def close(self, session):
         """Close `session`; a later `open` reads it from flash again. Raises StorageError."""

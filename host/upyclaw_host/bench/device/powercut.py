@@ -210,6 +210,7 @@ def cut(story, stride):
 
 
 def main(seed, stride, names):
+    SessionStore.lean = False
     for name in names:
         tell, blocks, limit, more = STORIES[name]
         flash = Flash(blocks, PROG_SIZES[(seed - 1) % len(PROG_SIZES)])

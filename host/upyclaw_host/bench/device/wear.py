@@ -291,6 +291,7 @@ def opening():
 
 
 def main():
+    SessionStore.lean = False
     counting()
     for name, user, answer, rounds, prog in CASES:
         line = {"case": name, "turns": TURNS, "user": user, "answer": answer, "rounds": rounds}
