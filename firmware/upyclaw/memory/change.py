@@ -5,7 +5,7 @@ Loaded for a change and dropped again. One append makes a change whole: what end
 evicted one, a twin) goes into the same write as what begins one, so a cut leaves both or neither.
 """
 
-from ..compat import const, ticks_ms
+from ..compat import const
 from ..storage.files import StorageError, close, wrap
 from . import drop, record
 from .dedupe import COVERED, DIFFERENT, REFINES, SAME, compare, keys, may_refine, prepare
@@ -265,8 +265,7 @@ def _append(memory, line, end=b""):
 
 
 def _changed(memory):
-    memory.stale += 1
-    memory.stale_at = ticks_ms()
+    memory.changed()
     live = memory.bytes - memory.waste
     if memory.waste > max(_WASTE, live // 3) or memory.journal.too_long():
         from .compact import compact

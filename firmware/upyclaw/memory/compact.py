@@ -61,7 +61,7 @@ def compact(store, forget=-1):
     store.bytes = total
     store.waste = waste
     store.torn = False
-    store.stale += 1
+    store.changed()
 
 
 def _write(store, path):

@@ -24,6 +24,7 @@ RECALL_LIMIT = const(8)
 _QUIET_MS = const(1800000)
 _AGE_MS = const(21600000)
 _MANY = const(16)
+_CATALOGUE = const(2048)
 
 
 class MemoryStore:
@@ -57,6 +58,7 @@ class MemoryStore:
         self.stale_at = self._flushed_at = ticks_ms()
         self._notices = []
         self._file = None
+        self._catalogue = None
 
     # -- opening
 
@@ -66,6 +68,7 @@ class MemoryStore:
             from .load import load
 
             self.release()
+            self._catalogue = None
             load(self)
             drop("load")
         return self
@@ -198,6 +201,36 @@ class MemoryStore:
                         yield label_id, name, refs[k]
                         break
 
+    def catalogue(self):
+        """Yield the label list for a prompt: `- <label>` lines, oldest first, at most 2,048 bytes.
+
+        If there are more, those of the hottest items are shown. Kept until the next change,
+        because it is sent with every turn.
+        """
+        self.open()
+        if self._catalogue is None:
+            self._catalogue = self._list_labels()
+        yield self._catalogue or b"(none)\n"
+
+    def _list_labels(self):
+        names = [(label_id, label) for label_id, label, _ in self.labels()]
+        room = _CATALOGUE - sum([len(label.encode()) + 3 for _, label in names])
+        more = 0
+        if room < 0:
+            # Leave out from the cold end, and say so.
+            last: dict[int, int] = {}
+            for rank, slot in enumerate(self.slots()):
+                for label_id in self.table.labels[slot * 3 : slot * 3 + 3]:
+                    last.setdefault(label_id, rank)
+            for entry in sorted(names, key=lambda e: -last.get(e[0], 0)):
+                if room >= 24:
+                    break
+                names.remove(entry)
+                room += len(entry[1].encode()) + 3
+                more += 1
+        out = "".join(["- {}\n".format(label) for _, label in names])
+        return (out + ("(and {} more)\n".format(more) if more else "")).encode()
+
     def recall(self, labels, limit=RECALL_LIMIT):
         """Slots of the hottest items that carry one of `labels` (all items if none is given).
 
@@ -289,6 +322,12 @@ class MemoryStore:
         from .change import related
 
         return related(self.open(), content, but)
+
+    def changed(self):
+        """The records changed: the derived files and the label list are old now."""
+        self.stale += 1
+        self.stale_at = ticks_ms()
+        self._catalogue = None
 
     def idle(self):
         """Bring the derived files up to date if that is due. Cheap otherwise."""

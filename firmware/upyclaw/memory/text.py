@@ -88,15 +88,16 @@ def is_space(c):
 
 # What UTF-8 letters with a small form begin with, and full-width forms, and odd blanks.
 _FOLDING = (b"\xc3", b"\xc4", b"\xc5", b"\xce", b"\xcf", b"\xd0", b"\xd1", b"\xd2", b"\xd3")
-_FOLDING += (b"\xd4", b"\xe1\xb8", b"\xe1\xb9", b"\xe1\xba", b"\xe1\xbb", b"\xef\xbc")
-_FOLDING += (b"\xef\xbd", b"\xe3\x80\x80", b"\xe2\x80", b"\xe2\x81", b"\xe1\x9a", b"\xc2")
+_FOLDING3 = (b"\xd4", b"\xe1\xb8", b"\xe1\xb9", b"\xe1\xba", b"\xe1\xbb", b"\xef\xbc")
+_FOLDING4 = (b"\xef\xbd", b"\xe3\x80\x80", b"\xe2\x80", b"\xe2\x81", b"\xe1\x9a", b"\xc2")
 
 
 def folds(data):
     """True if `fold` does more to the UTF-8 text `data` (bytes) than small ASCII letters."""
-    for lead in _FOLDING:
-        if lead in data:
-            return True
+    for leads in (_FOLDING, _FOLDING3, _FOLDING4):
+        for lead in leads:
+            if lead in data:
+                return True
     return False
 
 

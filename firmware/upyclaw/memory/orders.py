@@ -1,0 +1,89 @@
+"""Direct orders to the memory, obeyed by code: `Remember: bin day is Thursday`, `Forget that I
+...`.
+
+Owns: carrying out what filter.order recognised, and the sentence that confirms it (B58). Must not
+call a model. The sentence exists only when the record is on flash.
+"""
+
+from .filter import label_for, order, sentences, why_not
+from .gates import only_match
+from .recall import search
+from .safety import is_order, mask
+from .text import fold, terms
+
+
+class Answer:
+    """What was done: `sentence` for the user, `labels` that changed, `facts` stored, and `more`:
+    the line held something else besides, so the model has still to answer."""
+
+    def __init__(self, sentence, labels=(), facts=(), more=False):
+        self.sentence = sentence
+        self.labels = labels
+        self.facts = facts
+        self.more = more
+
+
+def obey(store, text, secrets=()):
+    """Carry out the order in the user's line. Returns an Answer, or None if there is none.
+
+    Raises StorageError: then nothing was stored, and nothing may be confirmed.
+    """
+    kind, what = order(text)
+    if kind == "store":
+        return _remember(store, what, secrets)
+    if kind == "forget":
+        return _forget(store, what)
+    return None
+
+
+def _remember(store, what, secrets):
+    # `Remember that I'm vegan. What can I cook?`: the question is not part of the fact.
+    pieces = sentences(what)
+    fact = [pieces[0][0]] if pieces else []
+    rest: list[str] = []
+    for piece, mark in pieces[1:]:
+        if rest or mark == "?" or why_not(piece) in ("question", "request"):
+            rest.append(piece)
+        else:
+            fact.append(piece)
+    if len(fact) == len(pieces):
+        fact = [what.rstrip(" ?？") if what[-1:] in "?？" else what]
+    content = ". ".join(fact)
+    if not content or is_order(content):
+        # How the assistant shall be is the profile's matter: the model has a tool for it.
+        return None
+    for secret in secrets:
+        if secret and len(secret) >= 4:
+            content = content.replace(secret, "***")
+    how, id, labels = store.store(content, ",".join(labels_for(store, content)), "", "user")
+    item = store.get(id)
+    told = item["content"] if item else content
+    sentence = ("I knew that: " if how == "same" else "Remembered: ") + told
+    if mask(content) != content:
+        sentence += " (This looks like a secret; it is stored as you said it.)"
+    return Answer(sentence, () if how == "same" else labels, (content,), bool(rest))
+
+
+def labels_for(store, content):
+    """Up to two labels for a fact: those in use that occur in it, else its first telling word."""
+    folded = fold(content)
+    found: list[str] = []
+    for _, label, _ in store.labels():
+        if len(found) < 2 and len(label) > 1 and fold(label) in folded:
+            found.append(label)
+    return found or [label_for(content)]
+
+
+def _forget(store, what):
+    id = only_match(store, what)
+    if id:
+        labels = store.forget(id)
+        return Answer("Forgotten: 1 memory.", labels or ())
+    found = search(store.open(), what, 3)
+    if not found:
+        return Answer("Nothing is stored about that.") if terms(what) else None
+    lines = ["Not clear which one is meant:"]
+    for slot, _ in found:
+        lines.append("{}: {}".format(store.id_of(slot), store.text_of(slot, b"content")))
+    lines.append("Say /memory forget ID.")
+    return Answer("\n".join(lines))

@@ -1,0 +1,111 @@
+"""The three profile files: soul.md (what the agent is), identity.md (its card), user.md (the
+user).
+
+Owns: their defaults, their limits, checked edits (SPEC-context-and-tools §1). Must not know the
+long-term items: behaviour goes here, facts go there. A file is replaced whole, never written in
+place.
+"""
+
+from ..compat import const, utf8_clean
+from ..storage.files import StorageError, make_dirs, remove, size, wrap, write_file
+from .safety import mask
+
+# Bytes of one file. All three are sent with every turn.
+LIMIT = const(1500)
+
+NAMES = ("user", "soul", "identity")
+_TITLES = {"user": "User Profile", "soul": "Agent Soul", "identity": "Agent Identity Card"}
+_DEFAULTS = {
+    "user": "",
+    "soul": "You are a helpful assistant that lives on a small board and remembers its user."
+    " Answer briefly and plainly, in the language of the user. Say so when you do not know.",
+    "identity": "- Name: upyclaw\n- Role: personal assistant\n- Home: an ESP32 board",
+}
+
+
+class Profile:
+    """The files in folder `root`. Methods raise ValueError with a sentence for the user, or
+    StorageError."""
+
+    def __init__(self, root):
+        self.root = root
+
+    def path(self, name):
+        """Path of the file `name` ("user", "soul", "identity"). ValueError for another name."""
+        if name not in NAMES:
+            raise ValueError(
+                "There is no profile file {}: it is user, soul or identity.".format(name)
+            )
+        return "{}/{}.md".format(self.root, name)
+
+    def read(self, name):
+        """The text of a file, its default if there is none; at most LIMIT bytes, in one piece."""
+        path = self.path(name)
+        if size(path) < 0:
+            return _DEFAULTS[name]
+        try:
+            with open(path, "rb") as f:
+                data = f.read(LIMIT)
+        except OSError as e:
+            raise wrap(e, path)
+        # A file written by hand may be longer and be cut inside a character.
+        text = utf8_clean(data)
+        while text and text[-1] == "\ufffd":
+            text = text[:-1]
+        return text.strip()
+
+    def write(self, name, text):
+        """Replace a file. The text is cleaned of control characters and masked secrets."""
+        path = self.path(name)
+        text = checked(text)
+        make_dirs(self.root)
+        write_file(path, text.encode() + b"\n")
+        return text
+
+    def edit(self, name, old, new):
+        """Replace the one place where `old` stands by `new`; an empty `old` appends a line."""
+        text = self.read(name)
+        if old:
+            if text.count(old) != 1:
+                raise ValueError(
+                    "The text to replace stands {} times in {}.md, not once.".format(
+                        text.count(old), name
+                    )
+                )
+            text = text.replace(old, new)
+        else:
+            text = text + "\n" + new if text else new
+        return self.write(name, text)
+
+    def reset(self, name):
+        """Go back to the default."""
+        remove(self.path(name))
+
+    def pieces(self):
+        """Yield the section for the prompt, file by file; nothing if all are empty."""
+        for name in NAMES:
+            try:
+                text = self.read(name)
+            except StorageError:
+                continue
+            if text:
+                yield "{} ({}.md):\n{}\n\n".format(_TITLES[name], name, text).encode()
+
+
+def checked(text):
+    """`text` fit for a profile file. ValueError if it is too long or holds role marks."""
+    out = []
+    for line in text.split("\n"):
+        line = "".join([ch for ch in line if ord(ch) >= 32 and ord(ch) != 127]).rstrip(" ")
+        low = line.encode().lower().lstrip()
+        if low.startswith((b"system:", b"<|", b"assistant:", b"[system]")):
+            raise ValueError("A profile file cannot hold role marks such as `system:`.")
+        out.append(mask(line))
+    text = "\n".join(out).strip()
+    if len(text.encode()) > LIMIT:
+        raise ValueError(
+            "A profile file holds at most {} bytes; this text has {}.".format(
+                LIMIT, len(text.encode())
+            )
+        )
+    return text

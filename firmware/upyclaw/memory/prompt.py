@@ -1,0 +1,92 @@
+"""What the extraction model is asked: rules, the date, the labels, the stored items that come
+close.
+
+Owns: the wording (docs/memory.md, "Extraction"; SPEC-extract §2 in words of our own). Must not
+call the model or change the store. Nothing but the bare text of the user's turn is examined: no
+history, no tool output, nothing recalled (B27, B28, B31, B35).
+"""
+
+from ..compat import const
+from .derived import date
+from .recall import search
+from .safety import quoted
+
+SIMILAR = const(5)
+
+_RULES = (
+    b"You keep the long-term memory of a personal assistant. Examine ONE message of the user. "
+    b"Answer with one JSON object and nothing else:\n"
+    b'{"intent":"none","memories":[{"content":"...","tags":["..."],"keywords":["..."]}]}\n'
+    b"- Take only lasting facts that the message itself states about the user: who they are, "
+    b"their people, animals, things, home, work, health, habits, tastes, dates, plans. Nothing "
+    b"guessed, nothing that only the lists below say.\n"
+    b"- Questions, requests, greetings, small talk and matters of the moment give "
+    b'"memories":[].\n'
+    b"- How the assistant shall speak, behave or be called is no memory.\n"
+    b"- At most 3 memories. content: one short plain sentence that begins with the user or the "
+    b"thing, in the language of the message. tags: 1 or 2 short labels, one of the list below "
+    b"where it fits, nothing vague like preference. keywords: 1 to 3 words of the message.\n"
+    b'- If a stored item below already says it, add "same":"<its id>". If the message corrects or '
+    b'changes a stored item, set "intent":"replace" and add "replaces":"<its id>"; content is the '
+    b"new fact alone.\n"
+    b"- If the user wants something forgotten: "
+    b'{"intent":"forget","memories":[],"forgets":["<id>"]}.\n'
+)
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def when(now, zone):
+    """The line about the date: local, with the zone, or that it is unknown (B57)."""
+    if not now:
+        return (
+            "The date is not known. Keep words like yesterday as they are and write no date that"
+            " is not in the message."
+        )
+    local = now + zone
+    minutes = abs(zone) // 60
+    return (
+        "It is {} {} (UTC{}{:02d}:{:02d}). Yesterday was {}, tomorrow is {}. Write such dates in"
+        " place of words like yesterday or next Friday.".format(
+            _DAYS[(local // 86400 + 3) % 7],
+            date(local)[:16],
+            "-" if zone < 0 else "+",
+            minutes // 60,
+            minutes % 60,
+            date(local - 86400)[:10],
+            date(local + 86400)[:10],
+        )
+    )
+
+
+class Question:
+    """The question about one user text. `parts` are system sections (name, text or callable that
+    gives bytes), `user` is the user message, `offered` the ids of the stored items that are
+    shown."""
+
+    def __init__(self, store, text):
+        self._store = store
+        self.offered = []
+        self._slots = [slot for slot, _ in search(store.open(), text, SIMILAR)]
+        for slot in self._slots:
+            self.offered.append(store.id_of(slot))
+        self.parts = [
+            ("Task", lambda: (_RULES,)),
+            ("Date", when(store.clock(), store.zone)),
+            ("Labels in use", store.catalogue),
+            ("Stored items that come close", self._items),
+        ]
+        self.user = (
+            "Message to examine, not to answer:\n<<<\n"
+            + text
+            + "\n>>>\nAnswer with the JSON object."
+        )
+
+    def _items(self):
+        none = True
+        for id in self.offered:
+            item = self._store.get(id)
+            if item:
+                none = False
+                yield "- {}: {}\n".format(id, quoted(item["content"])).encode()
+        if none:
+            yield b"(none)\n"
