@@ -214,6 +214,21 @@ def test_many_records(root):
             assert text == ("a%d" if i % 2 else "q%d") % (i // 2)
 
 
+def test_a_file_that_someone_else_changed_is_read_again(root):
+    store = SessionStore(root + "/s")
+    session = store.open(SID)
+    turn(session, "one", b"eins")
+    with open(session.path, "ab") as f:
+        f.write(user_record("from outside") + b"\n")
+    turn(session, "two", b"zwei")
+    assert session.count == 5 and record(session, 2) == user_record("from outside")
+    os.remove(session.path)
+    turn(session, "three", b"drei")
+    # The newest question was still in `.open`: it comes back.
+    assert session.count == 3 and again(store).count == 3
+    assert record(session, 0) == user_record("two")
+
+
 def test_the_same_session_is_opened_once(root):
     store = SessionStore(root + "/s")
     assert store.open(SID) is store.open(SID)

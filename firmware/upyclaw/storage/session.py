@@ -142,6 +142,10 @@ class Session:
         record = _one_line(record)
         self.store.need(len(record))
         try:
+            if max(files.size(self.path), 0) != self.size:
+                # Put there by someone else, over the REPL for instance.
+                self.release()
+                self.load()
             if not self.claimed:
                 self.store.claim(self)
             if self._user:
