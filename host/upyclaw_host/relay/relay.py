@@ -40,7 +40,7 @@ OnWait = Callable[[float, ProviderError], None]
 class Limits:
     """Time limits in seconds: to the first sign of life, between two, and for a whole reply."""
 
-    first: float = 180.0
+    first: float = 290.0  # below the 300 s after which the board gives up by itself
     idle: float = 90.0
     total: float = 900.0
 

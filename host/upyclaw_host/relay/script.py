@@ -28,7 +28,7 @@ from upyclaw_host.relay.provider import NO_RETRY, Item, Recorder
 
 KINDS = ("chat", "extract")
 CONTEXT = 8192  # tokens, as the local model
-URL = "script:"  # stands for the URL in messages
+URL = "The script"  # stands for the URL in messages
 
 
 @dataclass(frozen=True)
