@@ -42,6 +42,13 @@ def _mount():
     control = open("/dev/fd/" + _setting("CONTROL"), "wb")
     simmachine.connect(control, int(_setting("CAUSE")))
     with_main = _setting("MAIN") == "1"
+    world = _setting("NETWORK")
+    if world:
+        import simnetwork
+
+        # The file stays open; its name means nothing once the flash is at `/`.
+        simnetwork.open_world(world)
+        sys.modules["network"] = simnetwork
     flash = simflash.Flash(
         _setting("IMAGE"),
         _setting("WEAR"),
@@ -68,8 +75,8 @@ def run():
     sys.modules["machine"] = simmachine
     sys.path[:] = ["", ".frozen", "/lib"]
     sys.argv[:] = []
-    for name in ("simboot", "simflash", "simmachine"):
-        del sys.modules[name]
+    for name in ("simboot", "simflash", "simmachine", "simnetwork"):
+        sys.modules.pop(name, None)
     names.pop("simboot", None)
     gc.collect()
     if _run_file("boot.py", names) and with_main:

@@ -30,7 +30,7 @@ class Handler:
         pass
 
     def on_tool(self, index, ident, name, arguments):
-        self.text += "<{} {}>".format(name, arguments)
+        self.text += f"<{name} {arguments}>"
 
     def on_end(self, reason, usage):
         self.ended += 1

@@ -28,15 +28,29 @@ from upyclaw_host.sim import SimBoard
     type=click.IntRange(min=300),
     help="Slow the line down to this speed; without it bytes travel at once.",
 )
+@click.option(
+    "--network",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="JSON file with the Wi-Fi networks around the board (docs/network.md); default: no Wi-Fi.",
+)
 @click.option("--keep-firmware", is_flag=True, help="Leave the firmware on the image as it is.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the port.")
-def command(flash: Path, board: str, baud: int | None, keep_firmware: bool, as_json: bool) -> None:
+def command(
+    flash: Path,
+    board: str,
+    baud: int | None,
+    network: Path | None,
+    keep_firmware: bool,
+    as_json: bool,
+) -> None:
     """Run a simulated board until Ctrl-C and print its serial port."""
     signal.signal(signal.SIGTERM, _interrupt)
     simulated = SimBoard(
         flash,
         board,
         baud=baud,
+        network=network,
         update=not keep_firmware,
         on_event=lambda text: click.echo(f"board: {text}", err=True),
     )

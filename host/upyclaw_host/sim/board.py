@@ -36,8 +36,9 @@ class SimBoard:
 
     `baud` slows the line to that speed; without it bytes travel at once, and more than the board's
     input buffer holds at a time is lost. `source` replaces the firmware, `update=False` leaves the
-    firmware on the image alone. The public methods may be called from any thread; they return
-    when the thing is done, within milliseconds.
+    firmware on the image alone. `network`: a scripted world of Wi-Fi networks (boards/sim/
+    simnetwork.py); without it the board has no Wi-Fi. The public methods may be called from any
+    thread; they return when the thing is done, within milliseconds.
     """
 
     def __init__(
@@ -49,6 +50,7 @@ class SimBoard:
         source: FirmwareSource | None = None,
         update: bool = True,
         on_event: Callable[[str], None] | None = None,
+        network: Path | None = None,
     ) -> None:
         self.spec = load_board(board)
         self.flash = Path(flash).absolute()
@@ -57,6 +59,7 @@ class SimBoard:
         self._source = source
         self._update = update
         self._on_event = on_event
+        self._network = None if network is None else Path(network).absolute()
         self._asking = threading.Lock()
         self._requests: list[tuple[str, threading.Event]] = []
         self._thread: threading.Thread | None = None
@@ -299,6 +302,7 @@ class SimBoard:
             start,
             with_main,
             self._cut_at,
+            self._network,
         )
         self._cut_at = 0
 

@@ -48,7 +48,7 @@ _REQUESTS = {b"R": End.RESET, b"S": End.SOFT, b"F": End.CRASHED, b"C": End.POWER
 def prepare_runtime(folder: Path) -> None:
     """Put the compiled start-up code of the simulated board into `folder`."""
     source = resources.boards_dir() / "sim"
-    for module in ("simboot", "simflash", "simmachine"):
+    for module in ("simboot", "simflash", "simmachine", "simnetwork"):
         compile_file(source / f"{module}.py", folder / f"{module}.mpy", name=f"{module}.py")
     shutil.copyfile(source / "start.py", folder / "start.py")
 
@@ -66,6 +66,7 @@ class MicroPython:
         start: Start,
         with_main: bool,
         cut_at: int = 0,
+        network: Path | None = None,
     ) -> None:
         self.control, control = os.pipe()
         os.set_blocking(self.control, False)
@@ -81,6 +82,7 @@ class MicroPython:
             "UPYSIM_CUT": str(cut_at),
             "UPYSIM_CAUSE": str(start.value[0]),
             "UPYSIM_MAIN": "1" if with_main else "0",
+            "UPYSIM_NETWORK": "" if network is None else str(network),
         }
         env.pop("MICROPYINSPECT", None)
         try:
