@@ -2,10 +2,8 @@
 to it.
 
 Measured under MicroPython in the heap of a classic ESP32: live bytes after a collection, at each
-step
-that the store takes. (The reference peaks at 570 KB to 1.39 MB.) Code that is loaded for the
-purpose
-is loaded before.
+step that the store takes. (The reference peaks at 570 KB to 1.39 MB.) Code that is loaded for the
+purpose is loaded before.
 """
 
 import gc

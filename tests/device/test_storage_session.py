@@ -116,6 +116,22 @@ def test_tool_rounds_are_readable_after_sync(root):
     assert again(store).count == 4
 
 
+def test_what_is_finished_is_readable_though_the_turn_was_read_before(root):
+    # The reader's handle shows the file as it was when it was opened.
+    store = SessionStore(root + "/s")
+    session = store.open(SID)
+    for i in range(3):
+        session.add_user(user_record("q%d" % i))
+        assert record(session, 4 * i) == user_record("q%d" % i)
+        put(session, TOOL, b'{"role":"assistant","tool_calls":[{"id":"c"}]}')
+        put(session, RESULT, b'[{"role":"tool","tool_call_id":"c","content":"ok"}]')
+        session.sync()
+        assert len(record(session, 4 * i + 2)) > 10
+        put(session, FINAL, b'{"role":"assistant","content":"a%d"}' % i)
+        session.finish()
+        assert record(session, 4 * i + 3) == b'{"role":"assistant","content":"a%d"}' % i
+
+
 def test_the_type_may_be_known_at_the_end_only(root):
     store = SessionStore(root + "/s")
     session = store.open(SID)

@@ -1,10 +1,8 @@
 """Which sessions a chat has and which one is current (SPEC-context-and-tools §3).
 
 Owns: `<root>/chat_map/chat_<safe>_<fnv1a>.json`, replaced whole at each change. A damaged map is
-set
-aside as `*.bad` and made again from the session files, so that no session is lost with it. Must
-not
-touch session files but through the store.
+set aside as `*.bad` and made again from the session files, so that no session is lost with it.
+Must not touch session files but through the store.
 
 Limits: 1 to 32 sessions per chat; an alias has 1 to 32 of the characters `[A-Za-z0-9_-]`.
 """

@@ -14,6 +14,10 @@ RESULT = const(4)
 # Code points of a USER text that are kept (SPEC-session §5); the rest is cut off.
 USER_CHARS = const(4096)
 
+# What stands where a record broke off (a reset or an error in mid-write): there is no truncate
+# (B48).
+CUT_OFF = b'{"role":"assistant","content":"[cut off]"}'
+
 # "CHDX", version 1, entries of 10 bytes (SPEC-session §3).
 IDX_HEADER = b"CHDX\x01\x00\x0a\x00"
 ENTRY = const(10)

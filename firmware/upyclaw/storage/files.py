@@ -90,6 +90,11 @@ def discard(path):
         pass
 
 
+def no_file():
+    """None, typed so that a file may take its place."""
+    return None
+
+
 def close(f):
     """Close `f` (or None) after a failure whose error is already known."""
     if f:

@@ -1,9 +1,8 @@
 """The idx of one session: its file and the entries that are not in it yet.
 
-Owns: `<name>.log.idx` (SPEC-session §3) and the entries of the newest records in RAM. The file
-may lag
-behind the data: it is an accelerator, and what is missing is derived from the data again.
-Must not touch the data file, except reading the line ends it is checked against.
+Owns: `<name>.log.idx` (SPEC-session §3) and the entries of the newest records in RAM. The file may
+lag behind the data: it is an accelerator, and what is missing is derived from the data again. Must
+not touch the data file, except reading the line ends it is checked against.
 
 Heap: a window of 24 entries, 10 bytes for each entry that is not in the file.
 """
@@ -94,8 +93,7 @@ class Index:
         True: entries are in order without gaps from byte 0, within the data, of known types and
         formats, and the line ends looked at (up to 16, the last always) are LF. A missing or empty
         file is an empty idx. False: it is damaged; the Index is empty then. Raises OSError when
-        the
-        flash does not read.
+        the flash does not read.
         """
         self.release()
         self.stored = 0

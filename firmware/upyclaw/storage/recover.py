@@ -6,7 +6,7 @@ Rule: the data file is the truth; nothing of it is wiped, what has to go is set 
 """
 
 from upyclaw.storage import files
-from upyclaw.storage.codec import USER
+from upyclaw.storage.codec import CUT_OFF, USER
 
 
 def settle(path):
@@ -56,8 +56,6 @@ def mend_tail(session, start, whole):
     that one was being written, else by a short note. There is no truncate (B48), and a new file
     would need room. Raises OSError; load again after.
     """
-    from upyclaw.storage.session import CUT_OFF
-
     path = session.path
     if whole:
         with open(path, "r+b") as f:

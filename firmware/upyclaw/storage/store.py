@@ -1,15 +1,13 @@
 """All sessions of a board: open, list, delete, clean up, free space.
 
 Owns: the folder of the session files and `sessions.txt` in it, one line `<file name><TAB><session
-id>` for
-each session ever written to (the id escaped as in a JSON string). File names are made of 24 bytes
-and
-a hash, so the list is what tells two ids with one name apart, and what a chat map is rebuilt from.
-Must not know chats or providers.
+id>` for each session ever written to (the id escaped as in a JSON string). File names are made of
+24 bytes and a hash, so the list is what tells two ids with one name apart, and what a chat map is
+rebuilt from. Must not know chats or providers.
 
 Limits: `limit` bytes of data per session (153,600, SPEC-session §9), at most half of the flash.
-`reserve`
-free blocks are kept for housekeeping: turns do not use them, compaction and recovery do (B46).
+`reserve` free blocks are kept for housekeeping: turns do not use them, compaction and recovery do
+(B46).
 """
 
 from upyclaw.compat import MICROPYTHON, const, unload
@@ -21,8 +19,7 @@ from upyclaw.storage.session import Session
 LIMIT = const(153600)
 _LIST = "/sessions.txt"
 # Everything a session may have, in the order of deletion. The data file goes last but for the
-# mark:
-# as long as it is there the session is, and what is missing is made again.
+# mark: as long as it is there the session is, and what is missing is made again.
 ENDINGS = (
     ".bad",
     ".idx.bad",

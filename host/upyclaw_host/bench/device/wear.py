@@ -93,9 +93,9 @@ class Counted:
 
 def counting():
     """Make the store's modules open files through Counted."""
-    from upyclaw.storage import compact, files, index, recover, session, store
+    from upyclaw.storage import compact, files, index, pair, recover, session, store
 
-    for module in (compact, files, index, recover, session, store):
+    for module in (compact, files, index, pair, recover, session, store):
         module.open = lambda path, mode="r": Counted(open(path, mode))
 
 
