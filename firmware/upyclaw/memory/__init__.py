@@ -16,5 +16,5 @@ def drop(name):
         sys.modules.pop("upyclaw.memory." + name, None)
         try:
             delattr(package, name)
-        except AttributeError:
+        except (AttributeError, KeyError):
             pass

@@ -4,7 +4,7 @@ Owns: the word lists and patterns for it (docs/memory.md, "Filter"). Must not kn
 doubt a line is a statement: a wasted model call costs tokens, a lost fact costs trust.
 """
 
-from .text import clean, fold, is_cjk, norm, terms
+from .text import clean, fold, is_cjk, norm, strip, terms
 
 # The whole line in normal form.
 _SMALL_TALK = (
@@ -16,7 +16,8 @@ _SMALL_TALK = (
     " welldone goodjob goodbot hmm hm um oh ah lolok okcool nothanks yesplease thatsall test ping"
     " hallo danke dankeschön ja nein tschüss gutenmorgen gutentag gutenabend bitte genau super"
     " prima"
-    " moin servus salut bonjour merci oui non bonsoir hola gracias sí si adiós buenosdías"
+    " moin servus vielendank dankesehr salut bonjour merci oui non bonsoir hola gracias sí si"
+    " adiós buenosdías"
     " привет спасибо да нет пока здравствуйте доброеутро хорошо ок понятно"
     " 你好 您好 谢谢 謝謝 谢谢你 多谢 好 好的 好吧 嗯 嗯嗯 哦 行 可以 对 是 是的 不 不是 不用"
     " 没事 没关系 再见 拜拜"
@@ -282,7 +283,7 @@ def _order(text):
                 rest = rest[len(word) :]
                 that = True
                 break
-        if not rest.strip(" .!?。！？"):
+        if not strip(rest, " .!?。！？"):
             continue
         words = _first(fold(rest), 2)
         first = words[0] if words else ""
@@ -302,7 +303,8 @@ def order(text):
     the line begins with it, and never a question.
     """
     text = clean(text)
-    if text[-1:] in ("?", "？") and fold(text[:3]) not in ("can", "cou"):
+    pieces = sentences(text)
+    if not pieces or (pieces[0][1] == "?" and fold(text[:3]) not in ("can", "cou")):
         return "", ""
     kind, rest = _order(text)
     return kind, rest.strip(" ")

@@ -54,8 +54,10 @@ def find_json(text):
     data = data[at + 8 if at >= 0 else 0 :][:_REPLY]
     tries = 0
     i = 0
+    cut_off = False
     while i < len(data) and tries < _STARTS:
-        if data[i] not in b"{[":
+        # Inside an object that was cut off, a list is only a part of an answer (B17).
+        if data[i] not in (b"{" if cut_off else b"{["):
             i += 1
             continue
         tries += 1
@@ -69,6 +71,8 @@ def find_json(text):
                 yield value
                 i = end
                 continue
+        elif data[i] == 123:
+            cut_off = True
         i += 1
 
 

@@ -9,7 +9,7 @@ from .filter import label_for, order, sentences, why_not
 from .gates import only_match
 from .recall import search
 from .safety import is_order, mask
-from .text import fold, terms
+from .text import fold, strip, terms
 
 
 class Answer:
@@ -47,7 +47,7 @@ def _remember(store, what, secrets):
         else:
             fact.append(piece)
     if len(fact) == len(pieces):
-        fact = [what.rstrip(" ?？") if what[-1:] in "?？" else what]
+        fact = [strip(what, " ?？")]
     content = ". ".join(fact)
     if not content or is_order(content):
         # How the assistant shall be is the profile's matter: the model has a tool for it.

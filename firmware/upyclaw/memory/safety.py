@@ -4,7 +4,7 @@ Owns: masking of value-shaped secrets (B30), orders to the assistant (SPEC-extra
 quoting of stored text for a prompt. Must not know the store or a model.
 """
 
-from .text import clean, fold
+from .text import clean, fold, strip
 
 _MASK = "***"
 # Beginnings of keys that services give out.
@@ -86,11 +86,27 @@ def mask(text, secrets=()):
             text = text.replace(secret, _MASK)
     out = []
     for token in text.split(" "):
-        bare = token.strip("\"'`.,;:!?()[]<>。，；：！？")
+        bare = strip(token)
         if bare and _secret_token(bare):
             token = token.replace(bare, _MASK)
         out.append(token)
     return _mask_named(" ".join(out))
+
+
+def _value_at(low, end):
+    """Where the value of the name that ends at `end` begins, -1 if none follows."""
+    a = -1
+    for link in _LINKS:
+        if low.startswith(link, end):
+            a = max(a, end + len(link))
+    if a < 0 and low.startswith((" of ", " for ", " to "), end):
+        # "the password of the shed is ..."
+        for link in (" is ", ": ", " = "):
+            at = low.find(link, end, end + 40)
+            if at >= 0:
+                a = at + len(link)
+                break
+    return a
 
 
 def _mask_named(text):
@@ -103,11 +119,7 @@ def _mask_named(text):
         while at >= 0:
             end = at + len(name)
             before = low[at - 1] if at else " "
-            a = -1
-            if not ("a" <= before <= "z"):
-                for link in _LINKS:
-                    if low.startswith(link, end):
-                        a = max(a, end + len(link))
+            a = _value_at(low, end) if not "a" <= before <= "z" else -1
             if a >= 0:
                 b = a
                 while b < len(text) and text[b] not in ' ,;。，；、"':

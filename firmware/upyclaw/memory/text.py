@@ -155,13 +155,13 @@ def drops(ch):
     return ch in _DROP
 
 
-def strip(word):
-    """`word` without punctuation at its ends."""
+def strip(word, chars=_DROP):
+    """`word` without punctuation (or `chars`) at its ends; `str.strip` takes ASCII only here."""
     a = 0
     b = len(word)
-    while a < b and word[a] in _DROP:
+    while a < b and word[a] in chars:
         a += 1
-    while b > a and word[b - 1] in _DROP:
+    while b > a and word[b - 1] in chars:
         b -= 1
     return word[a:b]
 

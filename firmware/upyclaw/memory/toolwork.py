@@ -125,7 +125,7 @@ def _recall(store, args, context):
 
 
 def _unknown(store, label):
-    """The answer to a label that does not exist: the catalogue, labels of the hottest items first."""
+    """The answer to an unknown label: the catalogue, labels of the hottest items first."""
     labels: list[str] = []
     n = 0
     for slot in store.slots():
