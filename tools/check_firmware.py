@@ -38,7 +38,9 @@ def _words(text: str) -> set[str]:
 MODULES = _words(
     "__main__ _thread array asyncio binascii builtins collections cryptolib deflate errno esp "
     "esp32 flashbdev gc hashlib heapq io json machine micropython network ntptime os platform "
-    "random re select socket ssl struct sys time tls uctypes upyclaw vfs websocket"
+    "random re select socket ssl struct sys time tls uctypes upyclaw vfs websocket "
+    # Put on the board with the firmware, see flash/extra.py.
+    "microdot"
 )
 
 # Methods of str, bytes, int, list that CPython has and MicroPython has not.

@@ -38,6 +38,12 @@ def defaults():
             "access_point": "on",  # a Wi-Fi of its own for set-up while no network is known
             "portal_port": 80,  # of the set-up page; its DNS is on 53, or one above this
         },
+        "web": {
+            "enabled": "auto",  # the page on the board; "on", "off", "auto": if the heap has room
+            "port": 80,
+            "host": "",  # address to listen on; "" for the one the network gives
+            "memory": "owner",  # who sees long-term memory there: "owner", "all", "nobody" (B32)
+        },
         "prompt": {
             "system": "",  # text in place of the built-in instruction
             "tools": "auto",  # "on", "off", "auto": as the relay says the model can
@@ -51,6 +57,8 @@ _CHOICES = {
     "empty_content": ("null", "empty", "omit"),
     "tools": ("auto", "on", "off"),
     "access_point": ("on", "off"),
+    "enabled": ("auto", "on", "off"),
+    "memory": ("owner", "all", "nobody"),
 }
 _RANGES = {
     "limit": (8192, 1048576),
@@ -60,6 +68,7 @@ _RANGES = {
     "rounds": (1, 50),
     "context": (1024, 2000000),
     "portal_port": (1, 65534),
+    "port": (1, 65535),
 }
 
 

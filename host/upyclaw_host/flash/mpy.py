@@ -18,16 +18,25 @@ DEFAULT_OPTIMISE = 3
 
 
 def compile_file(
-    source: Path, target: Path, *, name: str, optimise: int = DEFAULT_OPTIMISE, arch: str = ""
+    source: Path,
+    target: Path,
+    *,
+    name: str,
+    optimise: int = DEFAULT_OPTIMISE,
+    arch: str = "",
+    text: str | None = None,
 ) -> int:
     """Compile `source` into `target` (its folder is made) and return the size in bytes.
 
-    Private names are shortened (shorten.py). `name` is what tracebacks on the board show. `arch`
-    (mpy-cross's word) matters to code marked native alone. Raises UserError with mpy-cross's words.
+    Private names are shortened (shorten.py), unless `text` is given: then that is compiled as it
+    stands. `name` is what tracebacks on the board show. `arch` (mpy-cross's word) matters to code
+    marked native alone. Raises UserError with mpy-cross's words.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     short = target.with_suffix(".short.py")
-    short.write_text(shorten(source.read_text("utf-8"), str(source)), "utf-8")
+    if text is None:
+        text = shorten(source.read_text("utf-8"), str(source))
+    short.write_text(text, "utf-8")
     try:
         return _compile(short, source, target, name, optimise, arch)
     finally:

@@ -1,0 +1,62 @@
+"""The page on the board: a small web server for a phone's browser.
+
+Owns HTTP, the WebSocket, the token and the JSON operations behind the page (docs/web.md). Works on
+sessions, memory and turns through the app's objects. Loaded only when the page is served.
+"""
+
+import asyncio
+import gc
+import sys
+
+from upyclaw.compat import const, mem_free, sleep_ms
+
+# Free bytes of heap that the page and a turn beside it need. Words of the PC's build are twice as
+# long as a chip's.
+_ROOM = const(36000)
+
+
+def room():
+    """Free bytes of heap below which the page is not started by itself."""
+    return _ROOM * 17 // 10 if sys.maxsize > 0xFFFFFFFF else _ROOM
+
+
+async def serve(app):
+    """Serve the page until the board's address changes; settings are in app.settings["web"].
+
+    `app`: app.py. Where the heap is too small this says so and waits for ever. Raises OSError.
+    """
+    settings = app.settings["web"]
+    gc.collect()
+    if settings["enabled"] == "auto" and 0 < mem_free() < room():
+        why = (
+            'The page is off: it needs {} free bytes of heap and there are {}; web.enabled = "on" '
+            "in /config.json starts it all the same."
+        ).format(room(), mem_free())
+        app.log("upyclaw page: " + why)
+        app.control.on("web", lambda message: app.control.post({"op": "web", "why": why}))
+        await asyncio.Event().wait()
+    from upyclaw.web.server import Server
+
+    while not _address(app):
+        await sleep_ms(1000)
+    address = _address(app)
+    server = Server(app)
+    links = {"op": "web"}
+
+    def tell(port):
+        home = "http://{}{}/#".format(address, "" if port == 80 else ":{}".format(port))
+        links["url"] = home + server.guard.owner
+        links["guest"] = home + server.guard.guest
+        app.log("upyclaw page: {}".format(links["url"]))
+        app.control.on("web", lambda message: app.control.post(links))
+
+    # Off the network for a while is no reason to let go of the pages: it is the same address.
+    await server.run(address, settings["port"], tell, lambda: _address(app) in ("", address))
+
+
+def _address(app):
+    """Our address on the network, "" while there is none."""
+    fixed = app.settings["web"]["host"]
+    if fixed or app.net is None:
+        return fixed
+    return app.net.about().get("ip", "")

@@ -1,0 +1,212 @@
+"""One page that is open somewhere: who it is, its questions and the answers to them.
+
+Owns login, turns and the dispatch of operations (docs/web.md, "Messages"). The rarely used ones
+are in api.py and history.py, loaded for the call. Must not know HTTP or frames.
+"""
+
+import asyncio
+import json
+
+from upyclaw.compat import const, json_loads, mem_free, ticks_diff, ticks_ms, unload
+from upyclaw.web.auth import OWNER, Locked
+from upyclaw.web.conn import Gone
+
+LINE = 4096  # bytes of one line of chat from a page, told in `hello`
+_LOGIN_MS = const(10000)
+_TURNS = const(3)  # the turn in work and those that wait behind it
+_STALL_MS = const(
+    3000
+)  # what a page may hold up one turn in all; then the turn goes on without it
+
+GREETING = "Long-term memory is one for all who own this board; guests never see it."
+
+
+class WebSink:
+    """Where the answer to message `ident` of a page goes (agent.py says what a sink has)."""
+
+    def __init__(self, ws, ident):
+        self._ws = ws
+        self._id = ident
+        self._text = []
+        self._left = _STALL_MS
+
+    def text(self, piece):
+        """Keep a piece of the answer until `drain`."""
+        self._text.append(piece)
+
+    async def drain(self):
+        """Send what was kept. A page that is gone or too slow swallows it: the session has it."""
+        if self._text:
+            text = "".join(self._text)
+            self._text = []
+            await self._send({"ev": "text", "d": text})
+
+    async def note(self, sentence):
+        """Send a sentence beside the answer."""
+        await self.drain()
+        await self._send({"ev": "note", "d": sentence})
+
+    async def end(self, fields):
+        """Send the end event."""
+        await self.drain()
+        fields["ev"] = "end"
+        await self._send(fields)
+
+    async def _send(self, event):
+        if self._ws.conn.closed:
+            return
+        event["id"] = self._id
+        start = ticks_ms()
+        try:
+            await self._ws.send(json.dumps(event).encode(), max(self._left, 100))
+        except Gone:
+            return
+        self._left -= ticks_diff(ticks_ms(), start)
+        if self._left < 0:
+            self._ws.conn.kill()
+
+
+class Client:
+    """A page behind WebSocket `ws`. `server`: server.py. `chat`: its chat key once logged in."""
+
+    def __init__(self, server, ws):
+        self.server = server
+        self.app = server.app
+        self.ws = ws
+        self.chat = ""
+        self.owner = False
+        self._turns = {}  # id -> task
+
+    async def run(self):
+        """Serve the page until it is gone. Raises Gone and what a broken message raises."""
+        if not await self._login():
+            return
+        while True:
+            await self._take(json_loads(await self.ws.receive()))
+
+    async def say(self, event, ms=2000):
+        """Send one event (a dict) within `ms`. Raises Gone."""
+        await self.ws.send(json.dumps(event).encode(), ms)
+
+    async def told(self):
+        """Another page of this chat changed something."""
+        try:
+            await self.say({"ev": "changed"})
+        except Gone:
+            pass
+
+    # ---
+
+    async def _login(self):
+        message = json_loads(await self.ws.receive(_LOGIN_MS))
+        user = str(message.get("user", "me"))
+        problem = "Wrong token: take the link that the board shows on its serial line."
+        who = 0
+        try:
+            who = self.server.guard.check(str(message.get("token", "")), self.ws.conn.peer)
+        except Locked as e:
+            problem = "Too many wrong tokens; try again in {} s.".format(e.args[0])
+        if who and not _user_ok(user):
+            who = 0
+            problem = "A user's name has 1 to 16 letters, digits, _ or -."
+        if not who:
+            await self.say({"ev": "refused", "d": problem})
+            self.ws.conn.kill()
+            return False
+        self.owner = who == OWNER
+        self.chat = "chat:web:" + ("" if self.owner else "guest_") + user
+        app = self.app
+        await self.say(
+            {
+                "ev": "hello",
+                "name": app.settings["name"],
+                "board": app.board(),
+                "owner": self.owner,
+                "memory": self.memory() is not None,
+                "line": LINE,
+                "session": app.agent.map(self.chat).current()[0],
+                "d": GREETING,
+            }
+        )
+        return True
+
+    def memory(self):
+        """The memory store if this page may see it, else None (B32)."""
+        if self.app.sees_memory(self.chat):
+            return getattr(self.app, "memory", None)
+        return None
+
+    async def _take(self, message):
+        op = message.get("op")
+        ident = message.get("id", 0)
+        if op == "ping":
+            await self.say({"ev": "pong"})
+        elif op == "stop":
+            self.server.stop(self.chat)
+        elif op == "chat" and isinstance(message.get("text"), str):
+            self.start(ident, message["text"])
+        elif op in ("page", "sessions", "status", "memory", "profile", "session"):
+            await self._api(op, ident, message)
+        else:
+            await self.say({"id": ident, "ev": "end", "ok": False, "error": "Not understood."})
+
+    def start(self, ident, line):
+        """Answer `line` in a task of its own, so that the page can say `stop` meanwhile."""
+        sink = WebSink(self.ws, ident)
+        problem = None
+        if len(self._turns) >= _TURNS:
+            problem = "Two lines are waiting already; this one was not taken."
+        elif len(line.encode()) > LINE:
+            problem = "Your line is longer than {} bytes; send it in parts.".format(LINE)
+        if problem:
+            asyncio.create_task(sink.end({"ok": False, "error": problem}))
+        else:
+            self._turns[ident] = asyncio.create_task(self._turn(ident, line, sink))
+
+    async def _turn(self, ident, line, sink):
+        try:
+            try:
+                fields = await self.app.answer(self.chat, line, sink)
+            except asyncio.CancelledError:
+                fields = {"ok": False, "error": "Stopped."}
+            await sink.end(fields)
+        finally:
+            self._turns.pop(ident, None)
+        self.server.changed(self)
+
+    def stop(self):
+        """End the turns in work and in waiting; what was said so far is kept."""
+        for task in list(self._turns.values()):
+            task.cancel()
+
+    async def _api(self, op, ident, message):
+        start = {"ok": True, "heap_free": mem_free()}
+        try:
+            if op == "page":
+                from upyclaw.web import history
+
+                start.update(await history.page(self, ident, message))
+                del history
+            else:
+                from upyclaw.web import api
+
+                start.update(await api.run(self, op, ident, message))
+                del api
+        except (ValueError, TypeError, KeyError) as error:
+            start.update({"ok": False, "error": "Not understood: {}.".format(error)})
+        except OSError as error:  # Gone, StorageError
+            if isinstance(error, Gone):
+                raise
+            start.update({"ok": False, "error": str(error)})
+        start["ev"] = "end"
+        start["id"] = ident
+        await self.say(start)
+        if not self.server.crowded():
+            unload("upyclaw.web.history", "upyclaw.web.api")
+
+
+def _user_ok(user):
+    for ch in user:
+        if not ("a" <= ch.lower() <= "z" or "0" <= ch <= "9" or ch in "_-"):
+            return False
+    return 0 < len(user) <= 16
