@@ -1,2 +1,2 @@
-# The simulated board has its MicroPython from PyPI: its firmware lies on the flash image, not frozen.
+# Frozen only on request: the simulated board takes its firmware from the flash image.
 include("../manifest.py")

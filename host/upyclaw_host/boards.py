@@ -24,9 +24,10 @@ MICROPYTHON_MIN = (1, 24)
 SESSION_LIMIT = 153600
 # Flash that sessions leave to everything else: long-term memory, profiles, chat maps, an update
 # of the firmware that waits to be put in place, and the blocks LittleFS moves data with.
+# Every file takes whole blocks, so the firmware needs three times its bytes; a test compares.
 MEMORY_RESERVE = 128 * 1024
-UPDATE_RESERVE = 192 * 1024
-FIRMWARE_RESERVE = 256 * 1024
+UPDATE_RESERVE = 512 * 1024
+FIRMWARE_RESERVE = 640 * 1024
 
 
 @dataclass(frozen=True)

@@ -57,17 +57,22 @@ def what_is_it(image: bytes) -> str:
         return (
             "holds a FAT file system, not LittleFS: copy its files into a directory and give that"
         )
-    inside = image.find(_MAGIC)
-    if inside == 8:
+    if image.find(_MAGIC) == 8:
         return "begins like a LittleFS image, but its superblock is damaged"
-    if inside > 8 and (inside - 8) % 4096 == 0:
-        return (
-            f"is a dump of a whole flash with LittleFS from byte {inside - 8}: "
-            "cut that part out and give it"
-        )
     if not image.strip(b"\xff"):
         return "is erased flash (only FF bytes): nothing was ever written to it"
     return "is no LittleFS image"
+
+
+def _from_dump(path: Path, image: bytes) -> tuple[bytes, Geometry]:
+    """The file system inside a dump of a whole flash. Raises UserError if there is none."""
+    from upyclaw_host.install.dump import search
+
+    found = search(image).file_systems
+    if not found:
+        raise UserError(f"{path} {what_is_it(image)}.")
+    first = found[0]
+    return image[first.offset : first.offset + first.size], first.geometry
 
 
 class _Blocks(UserContext):  # type: ignore[misc]  # the library is not followed by mypy
@@ -111,7 +116,7 @@ class ImageSource:
             raise UserError(f"{path} can't be read: {error.strerror}.")
         geometry = find_superblock(image)
         if geometry is None:
-            raise UserError(f"{path} {what_is_it(image)}.")
+            image, geometry = _from_dump(path, image)
         self.geometry = geometry
         self._blocks = _Blocks(image)
         lacking = geometry.size - len(image)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import binascii
 import hashlib
+from collections.abc import Callable
 from typing import ClassVar
 
 import pytest
@@ -20,6 +22,9 @@ class _Serial:
     def write(self, data: bytes) -> None:
         pass
 
+    def flush(self) -> None:
+        pass
+
 
 class _Board:
     """Answers like a board; `answers` are what its file reads deliver, in order."""
@@ -32,23 +37,24 @@ class _Board:
             raise TransportError(f"failed to access {port}")
         self.serial = _Serial()
 
-    def enter_raw_repl(self, soft_reset: bool = True) -> None:
+    def enter_raw_repl(self, soft_reset: bool = True, timeout_overall: float = 10) -> None:
         assert soft_reset is False
 
     def exit_raw_repl(self) -> None:
         pass
 
-    def exec(self, code: str) -> bytes:
-        if "ilistdir" in code:
-            return b"%d /%s\r\n" % (len(_DATA), _NAME.encode())
-        assert repr("/" + _NAME) in code
-        return hashlib.sha256(_DATA).hexdigest().encode() + b"\r\n"
-
-    def fs_readfile(self, path: str, chunk_size: int = 256) -> bytearray:
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        return bytearray(answer)
+    def exec(self, code: str, data_consumer: Callable[[bytes], None] | None = None) -> bytes:
+        if code.startswith("_ul"):
+            return b"%d - /%s\r\n" % (len(_DATA), _NAME.encode())
+        if code.startswith("_ur"):
+            assert repr("/" + _NAME) in code and data_consumer is not None
+            answer = self.answers.pop(0)
+            if isinstance(answer, Exception):
+                raise answer
+            for byte in binascii.b2a_base64(answer) if answer else b"":
+                data_consumer(bytes([byte]))
+            data_consumer(b"=" + hashlib.sha256(_DATA).hexdigest().encode() + b"\r\n")
+        return b""
 
     def close(self) -> None:
         type(self).closed += 1
@@ -81,7 +87,7 @@ def test_a_copy_that_stays_short_is_told(board):
 def test_a_pulled_cable_and_a_wrong_port_are_one_sentence(board):
     board.answers = [TransportError("timeout waiting for first EOF reception")]
     source = open_source(None, port="/dev/fake")
-    with pytest.raises(UserError, match="did not come whole"):
+    with pytest.raises(UserError, match="does not answer any more"):
         source.read(_NAME)
-    with pytest.raises(UserError, match="/dev/other can't be opened"):
+    with pytest.raises(UserError, match="There is no port /dev/other"):
         open_source(None, port="/dev/other")

@@ -17,6 +17,11 @@ _COMMANDS = {
     "relay": "relay",
     "session": "session",
     "flash": "flash",
+    "boards": "boards",
+    "install": "install",
+    "image": "image",
+    "backup": "backup",
+    "restore": "restore",
     "bench": "bench",
 }
 

@@ -15,6 +15,7 @@ from upyclaw_host.errors import UserError
 from upyclaw_host.flash.firmware import build_flash
 from upyclaw_host.flash.image import BLOCK_SIZE, Entry, Image, create_image, open_image
 from upyclaw_host.flash.wear import read_wear, wear_svg
+from upyclaw_host.install.dump import search
 
 _IMAGE = click.argument("image", type=click.Path(path_type=Path))
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
@@ -157,6 +158,53 @@ def stat(image: Path, plot: Path | None, as_json: bool) -> None:
             f"Wear: {wear.total_erases:,} erases (at most {max(wear.erases):,} of one block), "
             f"{wear.total_programs:,} programs, {wear.reads:,} reads."
         )
+
+
+@command.command("from-dump")
+@click.argument("dump", type=click.Path(path_type=Path))
+@click.option(
+    "--out",
+    type=click.Path(path_type=Path),
+    metavar="IMG",
+    help="The image to write; default DUMP with .littlefs.img behind its name.",
+)
+@_JSON
+def from_dump(dump: Path, out: Path | None, as_json: bool) -> None:
+    """Find the LittleFS in DUMP, a raw copy of a chip's flash, and save it as an image.
+
+    DUMP is only read. The image is a SOURCE for the session and memory commands.
+    """
+    try:
+        data = dump.read_bytes()
+    except OSError as error:
+        raise UserError(f"Cannot read {dump}: {_why(error)}.") from None
+    found = search(data)
+    if not found.file_systems:
+        listed = ", ".join(f"{part.name} at {part.offset:#x}" for part in found.table)
+        table = f"its partitions are {listed}" if listed else "nor a partition table"
+        raise UserError(f"{dump} holds no LittleFS file system, {table}; nothing was written.")
+    first = found.file_systems[0]
+    out = out or dump.with_name(dump.name + ".littlefs.img")
+    if out.exists():
+        raise UserError(f"{out} exists already; it was left as it is.")
+    _write(out, data[first.offset : first.offset + first.size])
+    if as_json:
+        facts = {
+            "image": str(out),
+            "offset": first.offset,
+            "size": first.size,
+            "missing": first.missing,
+            "partition": first.name,
+            "file_systems": len(found.file_systems),
+        }
+        click.echo(json.dumps(facts))
+        return
+    name = f" (partition {first.name})" if first.name else ""
+    click.echo(f"{out}: LittleFS of {first.size:,} bytes from {first.offset:#x}{name}.")
+    for other in found.file_systems[1:]:
+        click.echo(f"There is another one of {other.size:,} bytes at {other.offset:#x}.")
+    if first.missing:
+        click.echo(f"The dump is short: {first.missing:,} bytes are missing; read it again.")
 
 
 def _facts(image: Image) -> dict[str, Any]:

@@ -1,0 +1,310 @@
+"""`upyclaw install`: MicroPython, the firmware and its settings on a board, step by step."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import sys
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import click
+from rich.console import Console
+
+from upyclaw_host.boards import BoardSpec, load_board
+from upyclaw_host.cli.progress import byte_bar, set_total
+from upyclaw_host.errors import UserError
+from upyclaw_host.flash.firmware import firmware_files
+from upyclaw_host.install import firmware, micropython, settings, update
+from upyclaw_host.install.backup import backup, is_data
+from upyclaw_host.install.esptool import EspTool
+from upyclaw_host.install.findport import board_ports, describe, find_port
+from upyclaw_host.install.partitions import MicroPythonImage, read_image
+from upyclaw_host.repl import NoPrompt, Repl
+
+_FIRST_START_S = 40.0  # MicroPython formats its flash at the first start
+
+
+@dataclass
+class Job:
+    """What was asked for, and what has been done so far (`report`)."""
+
+    board: BoardSpec
+    port: str
+    image: MicroPythonImage | None
+    erase_memory: bool
+    given: settings.Settings
+    check: bool
+    backup_to: Path | None
+    ask: bool
+    console: Console
+    report: dict[str, Any] = field(default_factory=dict)
+
+    def say(self, text: str) -> None:
+        """A line about what happens, on stderr."""
+        self.console.print(text, markup=False, highlight=False)
+
+
+@click.command("install")
+@click.option("--board", "name", required=True, help="Which board it is; see `upyclaw boards`.")
+@click.option("--port", help="Its serial port; looked for if there is only one.")
+@click.option(
+    "--firmware",
+    "image",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="BIN",
+    help="A MicroPython image to write first; without it the MicroPython there is kept.",
+)
+@click.option("--erase-memory", is_flag=True, help="Delete all sessions and memory on the board.")
+@click.option("--config", type=click.Path(path_type=Path), help="A TOML file with settings.")
+@click.option("--name", "called", help="What the board is called.")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A setting of the board.")
+@click.option("--check", is_flag=True, help="Have the board hash its files, trust no list.")
+@click.option(
+    "--backup",
+    "backup_to",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where a backup goes before MicroPython is written.",
+)
+@click.option("--no-backup", is_flag=True, help="Make none.")
+@click.option("--yes", "-y", is_flag=True, help="Ask nothing, take the defaults.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object at the end.")
+def command(
+    name: str,
+    port: str | None,
+    image: Path | None,
+    erase_memory: bool,
+    config: Path | None,
+    called: str | None,
+    sets: tuple[str, ...],
+    check: bool,
+    backup_to: Path | None,
+    no_backup: bool,
+    yes: bool,
+    as_json: bool,
+) -> None:
+    """Put upyclaw on a board, or bring it up to date. Sessions and memory stay.
+
+    The cable may be pulled at any time: the board starts with the old version or the new one.
+    """
+    spec = load_board(name)
+    layers = [settings.from_toml(config)] if config else []
+    layers += [settings.from_flag(text) for text in sets]
+    layers += [{"name": called}] if called else []
+    given = settings.merge(*layers)
+    settings.encode(settings.merge(settings.template(spec), given))
+    if spec.simulated and (image or erase_memory):
+        raise UserError(
+            "The simulated board has MicroPython built in, and its memory is a file: leave out "
+            "--firmware and --erase-memory."
+        )
+    interactive = sys.stdin.isatty() and not yes and not as_json
+    job = Job(
+        board=spec,
+        port=port or (_choose() if interactive else find_port()),
+        image=read_image(image, spec) if image else None,
+        erase_memory=erase_memory,
+        given=given,
+        check=check,
+        backup_to=None if no_backup else (backup_to or _backup_folder(spec)),
+        ask=interactive and not given,
+        console=Console(stderr=True),
+    )
+    _run(job)
+    if as_json:
+        click.echo(json.dumps(job.report))
+    else:
+        click.echo(
+            f"upyclaw {job.report['firmware']} runs on {job.report['board']} at {job.port}. "
+            f"Talk to it: upyclaw chat --port {job.port}"
+        )
+
+
+def _backup_folder(spec: BoardSpec) -> Path:
+    return Path(f"upyclaw-backup-{spec.name}-{time.strftime('%Y%m%d-%H%M%S')}")
+
+
+def _choose() -> str:
+    found = board_ports()
+    if len(found) < 2:
+        return find_port()
+    for number, info in enumerate(found, 1):
+        click.echo(f"{number}  {describe(info)}", err=True)
+    number = click.prompt("Which one", type=click.IntRange(1, len(found)), default=1, err=True)
+    return str(found[number - 1].device)
+
+
+def _run(job: Job) -> None:
+    with job.console.status("Compiling the firmware ..."):
+        wanted = firmware_files(board=job.board)
+    if job.image or job.erase_memory:
+        _save_first(job)
+        _flash(job)
+    repl = _reach(job)
+    try:
+        job.report["micropython"] = micropython.check_version(repl.facts(), job.board, job.port)
+        if update.finish_pending(repl):
+            job.say("An earlier installation was finished first.")
+        _put(job, repl, wanted)
+    finally:
+        # Also after an error: the version that is there, old or new, runs again.
+        repl.restart()
+    _hello(job)
+
+
+# -- MicroPython -------------------------------------------------------------------------------
+
+
+def _save_first(job: Job) -> None:
+    """A backup before anything is written to the flash, where the board answers (B62)."""
+    if job.backup_to is None:
+        return
+    try:
+        repl = Repl(job.port)
+    except NoPrompt:
+        job.say("No backup: no MicroPython answers on the board.")
+        return
+    try:
+        if any(is_data(path) for path in repl.files()):
+            with byte_bar("backup") as (advance, bar):
+                saved = backup(repl, job.backup_to, lambda size: set_total(bar, size), advance)
+            if saved.short:
+                raise UserError(
+                    f"{saved.short[0]} on the board could not be copied whole, so nothing was "
+                    "flashed: try again, or go on without a backup with --no-backup."
+                )
+            job.report["backup"] = str(job.backup_to)
+            job.say(f"Backup of {len(saved.files)} files in {job.backup_to}.")
+    finally:
+        repl.close()
+
+
+def _flash(job: Job) -> None:
+    tool = EspTool(job.port, job.board.flash_baud)
+    with job.console.status("Looking at the chip ..."):
+        layout = micropython.look(tool, job.board)
+    image = job.image
+    if image is None:
+        regions = [layout.files] if layout.files else []
+        for region in regions:
+            tool.erase(region.offset, region.size)
+        tool.restart()
+        return
+    if not job.erase_memory:
+        micropython.check_memory(layout, image)
+    total = len(image.data)
+    with byte_bar(f"MicroPython {image.version_text}", total) as (_, bar):
+        micropython.write(
+            tool,
+            image,
+            layout,
+            erase_memory=job.erase_memory,
+            share=lambda part: bar.update(bar.task_ids[0], completed=part * total),
+        )
+    job.report["flashed"] = image.version_text
+
+
+def _reach(job: Job) -> Repl:
+    """MicroPython's prompt; after flashing it may take a while."""
+    end = time.monotonic() + (_FIRST_START_S if job.image or job.erase_memory else 0)
+    with job.console.status("Looking for MicroPython ..."):
+        while True:
+            try:
+                return Repl(job.port)
+            except UserError as error:
+                if time.monotonic() < end:
+                    time.sleep(1.0)
+                    continue
+                if isinstance(error, NoPrompt) and not job.board.simulated and job.image is None:
+                    raise _explain(job, error) from None
+                raise
+
+
+def _explain(job: Job, error: NoPrompt) -> UserError:
+    """No MicroPython answers: is there a chip at all, and is it the right one?"""
+    try:
+        micropython.look(EspTool(job.port, job.board.flash_baud), job.board)
+    except UserError as other:
+        return other if "name the right --board" in other.message else error
+    return micropython.need_image(job.board, f"No MicroPython answers on the board at {job.port}")
+
+
+# -- firmware and settings ---------------------------------------------------------------------
+
+
+def _put(job: Job, repl: Repl, wanted: dict[str, bytes]) -> None:
+    with job.console.status("Comparing with what is on the board ..."):
+        found = firmware.changes(repl, wanted, check=job.check)
+        old = repl.text(settings.CONFIG)
+    there = settings.on_board(old)
+    answers = _questions(job) if job.ask and there is None else {}
+    base = settings.template(job.board) if there is None else there
+    content = settings.encode(settings.merge(base, answers, job.given))
+    if there is None and old is not None:
+        found.files[settings.CONFIG + ".old"] = old
+        job.say(f"{settings.CONFIG} on the board was broken; it is kept as {settings.CONFIG}.old.")
+    if there is None or settings.on_board(content) != there:
+        found.files[settings.CONFIG] = content
+    for path, saved in found.kept.items():
+        job.say(f"{path} was not ours; it is kept as {saved}.")
+    job.report["sent"] = sorted(found.files)
+    job.report["removed"] = sorted(found.gone)
+    if found.files or found.gone:
+        with byte_bar("upyclaw", found.size) as (advance, _):
+            firmware.apply(repl, found, wanted, advance)
+    else:
+        job.say("The board has this version already.")
+
+
+def _questions(job: Job) -> settings.Settings:
+    """What a person with a fresh board is asked; everything has a default."""
+    answers: settings.Settings = {
+        "name": click.prompt("What is the board called", default="upyclaw", err=True)
+    }
+    url = click.prompt(
+        "Address of a model server it reaches over Wi-Fi (empty: through this PC)",
+        default="",
+        show_default=False,
+        err=True,
+    )
+    if url.strip():
+        model: dict[str, Any] = {"base_url": url.strip()}
+        model["name"] = click.prompt("Name of the model there", default="", err=True)
+        model["api_key"] = click.prompt(
+            "Key for it (not shown)", default="", hide_input=True, show_default=False, err=True
+        )
+        answers["model"] = model
+        job.say(f"Give it a network afterwards: upyclaw wifi add --port {job.port}")
+    return answers
+
+
+# -- hello -------------------------------------------------------------------------------------
+
+
+def _hello(job: Job) -> None:
+    async def greet() -> dict[str, Any]:
+        from upyclaw_host.link import HostLink
+
+        link = await HostLink.open(job.port, baud=job.board.baud)
+        try:
+            return await link.hello(timeout=15.0)
+        finally:
+            await link.close()
+
+    with job.console.status("Starting upyclaw ..."):
+        hello = asyncio.run(greet())
+    job.report.update(
+        port=job.port,
+        board=hello.get("board"),
+        name=hello.get("name"),
+        firmware=hello.get("firmware"),
+        heap_free=hello.get("heap_free"),
+        flash_free=hello.get("flash_free"),
+    )
+    with contextlib.suppress(TypeError):
+        for notice in hello.get("notices") or []:
+            job.say(str(notice))

@@ -1,0 +1,49 @@
+"""`upyclaw restore`: put a backup back on a board; what it replaces is kept."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import click
+
+from upyclaw_host.cli.progress import byte_bar
+from upyclaw_host.install import backup as backups
+from upyclaw_host.install.findport import find_port
+from upyclaw_host.repl import Repl
+
+
+@click.command("restore")
+@click.option("--port", help="The board's serial port; looked for if there is only one.")
+@click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
+@click.option(
+    "--keep",
+    type=click.Path(path_type=Path),
+    metavar="DIR",
+    help="Where files of the board go that are replaced; default DIR-replaced-TIME.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def command(port: str | None, folder: Path, keep: Path | None, as_json: bool) -> None:
+    """Put the backup in DIR on the board at --port, all of it or nothing.
+
+    Files on the board that the backup does not have stay.
+    """
+    saved = backups.load(folder)
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    keep = keep or folder.with_name(f"{folder.name}-replaced-{stamp}")
+    with Repl(port or find_port()) as repl:
+        try:
+            with byte_bar("restore", saved.size) as (advance, _):
+                restored, replaced = backups.restore(repl, saved, keep, advance)
+        finally:
+            repl.restart()
+    if as_json:
+        kept = str(keep) if replaced else None
+        click.echo(json.dumps({"restored": restored, "replaced": replaced, "kept": kept}))
+    elif not restored:
+        click.echo("The board has all of it already.")
+    else:
+        click.echo(f"{len(restored)} files restored.")
+        if replaced:
+            click.echo(f"{len(replaced)} files that were there before are in {keep}.")
