@@ -22,6 +22,9 @@ from upyclaw.storage.chatmap import ChatMap
 
 _OPENAI = 1  # backend_format of the records this board writes, spec/SPEC-session.md §3
 _FRAME = 160  # bytes of a request around its sections
+# A line is stored whole: the channels take no longer ones. (The reference cuts at 4,096
+# characters before the model sees them, WEAKNESSES 12.)
+_CHARS = 8192
 
 SYSTEM = (
     "You are a helpful assistant that lives on a small ESP32 board. "
@@ -42,6 +45,7 @@ _FAILED = {
     "request": "request refused",
 }
 STOPPED = "[stopped by the user]"
+NO_MEMORY = "Not enough memory for this turn; what was saved is whole."
 CUT = " \u2026 [cut off at the token limit]"
 
 
@@ -67,7 +71,7 @@ class Agent:
     """Runs turns. `store`: SessionStore, `client`: model client.
 
     `make_tools()` gives the Registry, when a model that calls tools is there for the first time.
-    `parts`: further system sections for Request, (name, text or callable).
+    `parts`: further system sections for Request, (name, text or callable). `net`: Wifi or None.
     """
 
     def __init__(self, store, client, settings, make_tools):
@@ -75,11 +79,11 @@ class Agent:
         self.client = client
         self.settings = settings
         self.parts = []
+        self.net = None
         self._make_tools = make_tools
         self._tools = None
         self._maps = {}
         self._locks = {}
-        self._rest = True  # nothing was written since the last rest()
 
     def map(self, chat):
         """The ChatMap of chat key `chat`. Raises StorageError."""
@@ -91,12 +95,13 @@ class Agent:
         """The current Session of a chat. Raises StorageError."""
         return self.store.open(self.map(chat).current()[1])
 
-    def rest(self):
-        """Nobody talks: complete lagging indexes. Raises StorageError."""
-        if not self._rest and not self._busy():
-            self._rest = True
-            for chat in self._maps:
-                self.session(chat).close()
+    def close(self):
+        """Complete the indexes of all sessions, unless a turn is in work. Raises StorageError."""
+        for lock in self._locks.values():
+            if lock.locked():
+                return
+        for chat in self._maps:
+            self.session(chat).close()
 
     def tools(self):
         """The Registry for the model that is there now; None if it gets no tools."""
@@ -106,12 +111,6 @@ class Agent:
         if self._tools is None:
             self._tools = self._make_tools()
         return self._tools
-
-    def _busy(self):
-        for lock in self._locks.values():
-            if lock.locked():
-                return True
-        return False
 
     async def answer(self, chat, text, sink):
         """Answer one line of chat `chat`; the fields of the end event.
@@ -146,7 +145,6 @@ class Agent:
             done, words = commands.run(self, chat, text)
             sink.text(words)
             return {"ok": done, "error": None}
-        self._rest = False
         session = self.session(chat)
         for note in self.map(chat).take_notices() + session.take_notices():
             await sink.note(note)
@@ -164,7 +162,7 @@ class Agent:
         clock = ticks_us()
         extra = None
         try:
-            session.add_user(user_record(text), _OPENAI)
+            session.add_user(user_record(text, _CHARS), _OPENAI)
         except SessionBlocked:
             raise
         except StorageError as error:
@@ -177,8 +175,12 @@ class Agent:
             await turn.run()
         except asyncio.CancelledError:
             turn.error = "Stopped."
-        finally:
-            gc.collect()
+        except MemoryError:
+            turn.error = NO_MEMORY
+        except Exception as error:
+            # A fault of ours must not leave the person waiting, nor the session open.
+            turn.error = "The turn failed inside the board ({!r}).".format(error)
+        gc.collect()
         try:
             session.finish()
         except StorageError as error:

@@ -9,17 +9,16 @@ import gc
 import sys
 
 from upyclaw.agent import Agent
-from upyclaw.channels.chat import LINE, LinkSink, SerialChat
+from upyclaw.channels.chat import LINE, SerialChat
 from upyclaw.channels.control import Control
 from upyclaw.channels.link import Link
 from upyclaw.channels.serial import StdioPort
 from upyclaw.compat import mem_free, sleep_ms, unload
-from upyclaw.llm.link_client import LinkClient
 from upyclaw.storage import SessionStore, StorageError
+from upyclaw.storage.files import size
 
 SESSIONS = "/data/sessions"
 SERIAL = "chat:serial:usb"  # chat key of whoever sits at the serial line
-_IDLE_MS = 20000  # without a turn for so long, lagging indexes are completed
 
 
 class App:
@@ -30,11 +29,13 @@ class App:
         self.notices = problems
         self.link = Link(StdioPort(), self.log)
         self.control = Control(self.link, self.about)
-        self.client = LinkClient(self.link, self.control)
+        self.client = self.models()
         session = settings["session"]
         self.store = SessionStore(SESSIONS, session["limit"], session["when_full"])
         self.store.clean()
         self.agent = Agent(self.store, self.client, settings, self.tools)
+        self.net = None
+        self.control.on("wifi", self.wifi)
         self.control.on("probe", self.probe)
         self._probe = None
         self.chat = SerialChat(self.link, SERIAL, self.answer)
@@ -58,6 +59,57 @@ class App:
 
         return Registry(builtin_tools(self.board(), "/", lambda: self.control.tz))
 
+    def models(self):
+        """The client for the model: the PC's relay, or with a base URL also a server."""
+        if self.settings["model"]["base_url"]:
+            from upyclaw.llm.models import Models
+
+            return Models(self.link, self.control, self.settings, self.offline)
+        from upyclaw.llm.link_client import LinkClient
+
+        return LinkClient(self.link, self.control)
+
+    def join(self):
+        """Start Wi-Fi, if this board has it and it does not run yet."""
+        if self.net is None:
+            try:
+                import network
+            except ImportError:
+                return
+            del network
+            from upyclaw.net.wifi import Wifi
+
+            self.net = Wifi(self.settings["network"], self.settings["name"], self.log)
+            self.agent.net = self.net
+            asyncio.create_task(self.keep("wifi", self.net.run))
+
+    def offline(self):
+        """ "" if the board is on a network, else why not, in a sentence."""
+        self.join()
+        return "" if self.net is None or self.net.ssid else self.net.problem
+
+    def sees_memory(self, chat):
+        """True if the user of chat key `chat` may see long-term memory (B32)."""
+        if not chat.startswith("chat:web:"):
+            return True
+        who = self.settings["web"]["memory"]
+        return who == "all" or who == "owner" and not chat.startswith("chat:web:guest_")
+
+    async def page(self):
+        """Serve the page on the board, once there is a network."""
+        from upyclaw.web import serve
+
+        await serve(self)
+
+    def wifi(self, message):
+        """Carry out an order of `upyclaw wifi`."""
+        from upyclaw.net.orders import carry_out
+
+        self.join()
+        self.control.post(carry_out(self.net, message))
+        del carry_out
+        unload("upyclaw.net.orders", "upyclaw.net.known")
+
     def about(self):
         """What `hello` and `status` say beside the link's own facts."""
         notices = self.notices + self.store.take_notices()
@@ -69,6 +121,7 @@ class App:
             "flash_free": self.flash_free(),
             "line": LINE,
             "notices": notices,
+            "net": self.net.about() if self.net else None,
         }
 
     def flash_free(self):
@@ -95,14 +148,12 @@ class App:
         fields["flash_free"] = self.flash_free()
         return fields
 
-    async def idle(self):
-        """Complete lagging indexes while nobody talks."""
-        while True:
-            await sleep_ms(_IDLE_MS)
-            try:
-                self.agent.rest()
-            except StorageError as error:
-                await LinkSink(self.link, 0).note(str(error))
+    def close(self):
+        """Before a tool takes over: complete the indexes, so that pulled files are whole."""
+        try:
+            self.agent.close()
+        except StorageError as error:
+            self.log(str(error))
 
     async def keep(self, name, run):
         """Run a task for good: what ends it is logged, then it starts again (B61)."""
@@ -119,9 +170,14 @@ class App:
             ("link", self.link.run),
             ("control", self.control.run),
             ("chat", self.chat.run),
-            ("idle", self.idle),
         )
+        network = self.settings["network"]
+        if network["access_point"] == "on" or size("/wifi.json") >= 0:
+            self.join()
         running = [asyncio.create_task(self.keep(name, run)) for name, run in tasks]
+        web = self.settings["web"]
+        if web["enabled"] != "off" and (self.net or web["host"]):
+            running.append(asyncio.create_task(self.keep("page", self.page)))
         await asyncio.gather(*running)
 
 
@@ -135,4 +191,8 @@ def main():
     app = App(settings, problems)
     gc.collect()
     app.log("upyclaw on {} is ready: {} bytes of heap free.".format(app.board(), mem_free()))
-    asyncio.run(app.run())
+    try:
+        asyncio.run(app.run())
+    except KeyboardInterrupt:
+        app.close()
+        raise

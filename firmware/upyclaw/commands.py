@@ -108,6 +108,10 @@ def _status(agent, chat):
         out.append("model: {}, context {} tokens".format(client.model or "?", client.context))
     else:
         out.append("model: " + client.why)
+    if agent.net:
+        about = agent.net.about()
+        words = about.get("problem") or "{ssid}, {ip}, {rssi} dBm, {host}".format(**about)
+        out.append("Wi-Fi: " + words)
     now = unix_time()
     out.append("clock: {}".format("Unix time {}".format(now) if now else "not set"))
     return "\n".join(out)

@@ -147,15 +147,19 @@ class SerialChat:
         if message.get("stop"):
             self.stop(ident)
         elif isinstance(message.get("text"), str):
-            self._put(message["text"], LinkSink(self._link, ident))
+            self._line(message["text"], LinkSink(self._link, ident))
         return True
 
     def _typed(self, line):
-        text = utf8_clean(line).strip()
-        if text == "/stop":
+        self._line(utf8_clean(line), ConsoleSink())
+
+    def _line(self, text, sink):
+        if text.strip() == "/stop" and self._task:
+            # Not behind the line that it is meant to stop.
             self.stop()
-        elif text:
-            self._put(text, ConsoleSink())
+            asyncio.create_task(sink.end({"ok": True, "error": None}))
+        else:
+            self._put(text, sink)
 
     def _put(self, text, sink, problem=None):
         if self._lines.full():

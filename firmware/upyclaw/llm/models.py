@@ -1,21 +1,34 @@
 """Which model answers: the relay of an attached PC if there is one, else the settings' server.
 
-Owns that choice alone. Has the API of the clients (link_client.py, http_client.py).
+Owns that choice alone; loads a client when it is wanted for the first time. Has the API of the
+clients (link_client.py, http_client.py).
 """
 
 
 class Models:
-    """`link`: LinkClient. `settings`, `offline`: for the HttpClient."""
+    """`link`, `control`: for the LinkClient. `settings`, `offline`: for the HttpClient."""
 
-    def __init__(self, link, settings, offline):
-        from upyclaw.llm.http_client import HttpClient
-
+    def __init__(self, link, control, settings, offline):
+        self._control = control
         self._link = link
-        self._http = HttpClient(settings, offline)
+        self._settings = settings
+        self._offline = offline
+        self._by_link = None
+        self._by_http = None
 
     def client(self):
         """The client that would answer now."""
-        return self._link if self._link.available else self._http
+        if self._link.attached and self._control.relay is not None:
+            if self._by_link is None:
+                from upyclaw.llm.link_client import LinkClient
+
+                self._by_link = LinkClient(self._link, self._control)
+            return self._by_link
+        if self._by_http is None:
+            from upyclaw.llm.http_client import HttpClient
+
+            self._by_http = HttpClient(self._settings, self._offline)
+        return self._by_http
 
     @property
     def available(self):
@@ -25,7 +38,7 @@ class Models:
     @property
     def why(self):
         """The sentence for the user when `available` is False."""
-        return self._http.why
+        return self.client().why
 
     @property
     def model(self):
