@@ -136,7 +136,7 @@ def test_the_reserve_is_kept_and_deleting_makes_room(root):
             turn(s, done, 2000)
             done += 1
     except FlashFull as e:
-        assert "/session delete" in str(e)
+        assert "/session delete" in str(e) and "instance other (29 KB)" in str(e), e
     assert 5 < done < 100
     assert files.space("/small")[0] >= 7
     before = records(s)

@@ -287,6 +287,15 @@ def test_list_and_delete(root):
     assert again(store, "chat:b").count == 2
 
 
+def test_a_session_with_nothing_but_a_waiting_question_is_listed(root):
+    store = SessionStore(root + "/s")
+    store.open(SID).add_user(user_record("first"))
+    store = SessionStore(root + "/s")
+    assert [(sid, size) for sid, _, size in store.list()] == [(SID, 0)]
+    assert store.open(SID).count == 1
+    assert [(sid, size) for sid, _, size in store.list()] == [(SID, 34)]
+
+
 def test_a_file_where_the_folder_goes_is_set_aside_once(root):
     with open(root + "/data", "wb") as f:
         f.write(b"not a folder")

@@ -26,6 +26,7 @@ class Pair:
         self.stale = True  # load() did not come to its end
         self.waiting = 0  # JSON bytes of a USER record that lies in `.open` only
         self.waiting_at = 0  # where it begins in that file
+        self.waiting_for = -1  # the data offset that it is meant for
         self.waiting_format = 1
         self.notices = []
         self.reader = None  # the data file or `.open` while somebody reads
@@ -60,12 +61,13 @@ class Pair:
         Each view is valid until the next. Records of the open turn can be read after `sync`.
         Raises IndexError, StorageError.
         """
-        waiting = self.waiting and i == len(self.index)
         offset, n, _, _ = self.entry(i)
+        waiting = offset + n > self.durable
         if waiting:
+            # The question is in `.open` until the data file is committed.
+            if offset != self.waiting_for:
+                raise StorageError("Record {} is not written yet.".format(i))
             offset = self.waiting_at
-        elif offset + n > self.durable:
-            raise StorageError("Record {} is not written yet.".format(i))
         view = memoryview(buf)
         while n > 0:
             k = self.read_piece(waiting, offset, view[: min(n, len(view))])
@@ -193,4 +195,5 @@ class Pair:
             if not recover.user_is_missing(self, found[1], found[2]):
                 return
         self.waiting_at, self.waiting = found[1], found[2]
+        self.waiting_for = self.size
         self.waiting_format = self.index.last_format()

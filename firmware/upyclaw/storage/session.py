@@ -55,7 +55,7 @@ class Session(Pair):
             self.sync()
             return
         record = _one_line(record)
-        self.store.need(len(record))
+        self.store.need(len(record), self.name)
         try:
             if self.stale or max(files.size(self.path), 0) != self.size:
                 # Put there by someone else, over the REPL for instance.
@@ -76,6 +76,7 @@ class Session(Pair):
         self.close_reader()
         self.waiting = len(record)
         self.waiting_at = len(head)
+        self.waiting_for = self.size
         self.waiting_format = fmt
         self._in_turn = True
 
@@ -83,7 +84,7 @@ class Session(Pair):
         """Start a record of the open turn. `write` its JSON in pieces, then `end`."""
         if self._rec:
             raise StorageError("Two records were begun at once in {}.".format(self.name))
-        self.store.need(self.store.block)
+        self.store.need(self.store.block, self.name)
         try:
             self._open_out()
         except OSError as e:

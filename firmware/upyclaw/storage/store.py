@@ -125,17 +125,28 @@ class SessionStore:
             self.close(session)
 
     def list(self):
-        """[(session id or None if unknown, file name, bytes of data)] of all sessions, by file
-        name."""
+        """[(session id or None if unknown, file name, bytes of data)] of all sessions, by name.
+
+        A session whose first question still waits in `.open` counts with 0 bytes.
+        """
         owners = {}
         for name, sid in self._owners():
             owners[name] = sid
-        out = []
+        sizes = {}
         for name, size in files.listing(self.root):
             if name.startswith("s_") and name.endswith(".log"):
-                out.append((owners.get(name), name, size))
-        out.sort(key=lambda item: item[1])
-        return out
+                sizes[name] = size
+            elif name.endswith(".log.open"):
+                sizes.setdefault(name[:-5], 0)
+        return [(owners.get(name), name, sizes[name]) for name in sorted(sizes)]
+
+    def largest(self, but):
+        """Words that name the largest session but file `but`, for a sentence on full flash."""
+        found = None
+        for sid, name, size in self.list():
+            if name != but and (not found or size > found[1]):
+                found = (sid[sid.rfind(":") + 1 :] if sid else name, size)
+        return ", for instance {} ({} KB)".format(found[0], found[1] // 1024) if found else ""
 
     def delete(self, sid):
         """Delete the session `sid` with everything that belongs to it; True if there was any of
@@ -170,7 +181,7 @@ class SessionStore:
             at = name.find(".log") + 4
             if at == 3:
                 if name.endswith(".new"):
-                    files.discard(self.root + "/" + name)
+                    self._settle_list(name)
             elif name.endswith(".new") and name[:at] not in done:
                 from upyclaw.storage import recover
 
@@ -178,7 +189,22 @@ class SessionStore:
                 recover.settle(self.root + "/" + name[:at])
             elif name.endswith(".blocked") and name[:at] not in names:
                 files.discard(self.root + "/" + name)
+        maps = "/chat_map"
+        if files.is_dir(self.root + maps):
+            for name in [name for name, _ in files.listing(self.root + maps)]:
+                # Without the map itself ChatMap looks into the new one.
+                if name.endswith(".new") and files.size(self.root + maps + "/" + name[:-4]) >= 0:
+                    files.discard(self.root + maps + "/" + name)
+        self.forget_code()
         return done
+
+    def _settle_list(self, name):
+        # `name` is that of a new list beside the old one, or alone after half a rename on FAT.
+        path = self.root + "/" + name
+        if name == _LIST[1:] + ".new" and files.size(path[:-4]) < 0:
+            files.replace(path, path[:-4])
+        else:
+            files.discard(path)
 
     # ---- who owns which file name
 
@@ -249,8 +275,8 @@ class SessionStore:
         """Space was freed or used in a way that `need` cannot know."""
         self._free = None
 
-    def need(self, n):
-        """Raises FlashFull unless `n` bytes fit while `reserve` blocks stay free.
+    def need(self, n, name):
+        """Raises FlashFull unless `n` bytes for session `name` fit beside the reserve.
 
         Counting free blocks makes LittleFS walk over the flash, so an estimate on the safe side is
         used as long as it is far from the reserve.
@@ -263,8 +289,10 @@ class SessionStore:
             if self._free - blocks < self.reserve:
                 raise FlashFull(
                     "The flash is full ({} KB free, {} KB of it kept for housekeeping), this is"
-                    " not saved: /session delete one you do not need.".format(
-                        self._free * self.block // 1024, self.reserve * self.block // 1024
+                    " not saved: /session delete one you do not need{}.".format(
+                        self._free * self.block // 1024,
+                        self.reserve * self.block // 1024,
+                        self.largest(name),
                     )
                 )
         self._free -= blocks

@@ -19,6 +19,7 @@ from powercut_stories import CHAT, STORIES, Story
 
 from upyclaw.storage import FINAL, USER, SessionBlocked, SessionStore, StorageError, user_record
 from upyclaw.storage.chatmap import ChatMap
+from upyclaw.storage.files import is_dir
 
 
 def recover(limit, sids):
@@ -74,9 +75,10 @@ def check(story, states, maps, thorough):
             wrong = append(story, store, session, state)
         if wrong:
             break
-    for name in os.listdir(ROOT):
-        if name.endswith(".new"):
-            wrong = wrong or "left over: " + name
+    for folder in (ROOT, ROOT + "/chat_map"):
+        for name in os.listdir(folder) if is_dir(folder) else ():
+            if name.endswith(".new") and not (folder != ROOT and maps[0] is None):
+                wrong = wrong or "left over: " + name
     if maps != [None] and not wrong:
         chats = ChatMap(store, CHAT)
         got = dict(chats.list()) if chats._aliases else None
