@@ -6,15 +6,16 @@ what is learnt from a refusal (B44). Every text is freed of the key (B30) and na
 
 from upyclaw.llm.errors import MESSAGE_LIMIT, LLMError, one_line
 
-_LONGEST = 30  # s, the longest pause; a server that wants more is told to the user
+_TRIES = 3
 
 _REFUSED = (111, 104, 113, 101, 103, 118, 128, 61, 32)
 
 
-def pause(error, request, settings, where, may_retry, tries):
+def pause(error, settings, where, tries, longest):
     """Milliseconds to wait before the next try, or the LLMError for the user is raised.
 
-    `where`: (tls, host, port, path). May change `settings` (section model) for the run.
+    `where`: (tls, host, port, path). `tries`: so far. `longest`: pause in s; a server that wants
+    more is told to the user. May change `settings` (section model) for the run.
     """
     if not isinstance(error, LLMError):
         code = error.args[0] if isinstance(error, OSError) and error.args else 0
@@ -22,13 +23,13 @@ def pause(error, request, settings, where, may_retry, tries):
             # Perhaps the server has another address by now, or was just starting.
             return 1000
         error = _connection(error, where, settings)
-    if may_retry and getattr(error, "fresh", False):
+    if tries < _TRIES and getattr(error, "fresh", False):
         if error.status == 400 and _learn(error.message, settings):
             return 0
         wait = error.retry_after
         if wait is None:
             wait = 1 << tries
-        if error.may_retry and wait <= _LONGEST:
+        if error.may_retry and wait <= longest:
             return 1000 * wait
     raise _for_user(error, settings, where)
 
