@@ -62,7 +62,7 @@ class Session(Pair):
                 self.release()
                 self.load()
             if not self.claimed:
-                self.store.claim(self)
+                self.store.rare("claim", self)
             if self.waiting:
                 self._open_out()
                 self._close_out()

@@ -182,6 +182,10 @@ class ChatClient:
     ) -> TurnResult:
         """Send one line and wait for its end. Never raises for what happens on the way."""
         turn = _Turn(on_text, on_note)
+        limit = int(self.hello.get("line") or 8192)
+        if len(text.encode("utf-8", "replace")) > limit:
+            turn.fail(f"Your line is longer than {limit:,} bytes; send it in parts.")
+            return turn.result
         number = self._next_id
         self._next_id += 1
         self._turns[number] = turn
