@@ -54,7 +54,9 @@ class Guard:
         # Both are compared, whatever the first says.
         who = _same(token, self.owner) * OWNER | _same(token, self.guest) * GUEST
         if who:
-            self._peers.pop(peer, None)
+            # A guest's token must not buy new tries at the owner's.
+            if who == OWNER:
+                self._peers.pop(peer, None)
             return who
         if known is None:
             if len(self._peers) >= _PEERS:

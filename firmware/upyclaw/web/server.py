@@ -161,11 +161,11 @@ class Server:
             return "Wrong Host: use the board's address.", 421
         return None
 
-    async def _file(self, request, name=""):
+    async def _file(self, request, **parts):
         refused = self._refused(request)
         if refused:
             return refused
-        entry = _FILES.get(name)
+        entry = _FILES.get(request.path[1:])
         if entry is None:
             return "Not found", 404
         headers = dict(_HEADERS)

@@ -1,0 +1,419 @@
+"""The page's server: chat, history, sessions, who may come in, what abuse does (B24 B32 B38)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import socket
+import struct
+import threading
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import websockets
+
+from e2e.rig import completion, say, with_client
+from e2e.web_rig import Page, WebBoard, free_port, make_flash, page, web_board
+from upyclaw_host.chat import ChatClient
+from upyclaw_host.flash.image import open_image
+from upyclaw_host.sim import SimBoard
+
+TEXT = 'Fine. 好的 😀 "quoted" \\ and\nanother line. ' * 4
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_flash(tmp_path_factory.mktemp("web") / "template.img")
+
+
+@pytest.fixture
+def web(tmp_path: Path, template: Path) -> Iterator[WebBoard]:
+    with web_board(tmp_path, template, [say(TEXT, repeat=True)]) as board:
+        yield board
+
+
+def get(board: WebBoard, path: str, **headers: str) -> tuple[int, dict[str, str], bytes]:
+    """An HTTP GET as curl would send it, path untouched."""
+    head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in headers.items())
+    if "Host" not in headers:
+        head = f"Host: 127.0.0.1:{board.port}\r\n" + head
+    answer = raw(board, f"GET {path} HTTP/1.1\r\n{head}\r\n".encode())
+    first, _, body = answer.partition(b"\r\n\r\n")
+    lines = first.decode("latin-1").split("\r\n")
+    fields = dict(line.split(": ", 1) for line in lines[1:])
+    return int(lines[0].split()[1]), fields, body
+
+
+def raw(board: WebBoard, data: bytes, timeout: float = 10) -> bytes:
+    """Send bytes, read to the end."""
+    with socket.create_connection(("127.0.0.1", board.port), timeout=timeout) as s:
+        out = b""
+        try:
+            s.sendall(data)
+            while part := s.recv(65536):
+                out += part
+        except OSError:
+            pass
+        return out
+
+
+def upgrade(board: WebBoard, **headers: str) -> int:
+    """The status of a WebSocket handshake."""
+    fields = {
+        "Upgrade": "websocket",
+        "Connection": "Upgrade",
+        "Sec_WebSocket_Version": "13",
+        "Sec_WebSocket_Key": "dGhlIHNhbXBsZSBub25jZQ==",
+        **headers,
+    }
+    head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in fields.items())
+    if "Host" not in fields:
+        head = f"Host: 127.0.0.1:{board.port}\r\n" + head
+    with socket.create_connection(("127.0.0.1", board.port), timeout=10) as s:
+        s.sendall(f"GET /ws HTTP/1.1\r\n{head}\r\n".encode())
+        return int(s.recv(4096).split()[1])
+
+
+def test_chat_history_and_sessions(web: WebBoard) -> None:
+    async def run() -> None:
+        async with page(web) as one:
+            text, end = await one.chat('Hello 你好 "you" \\ 😀')
+            assert end["ok"], end
+            assert text == TEXT
+            items, end = await one.ask("page", before=0, limit=20)
+            assert [(m["seq"], m["role"]) for m in items] == [(2, "assistant"), (1, "user")]
+            assert items[0]["text"] == TEXT
+            assert items[1]["text"] == 'Hello 你好 "you" \\ 😀'
+            assert (end["total"], end["before"], end["more"]) == (2, 1, False)
+            for n in range(4):
+                await one.chat(f"Line {n}")
+            items, end = await one.ask("page", before=0, limit=3)
+            assert [m["seq"] for m in items] == [10, 9, 8]
+            assert end["more"]
+            items, end = await one.ask("page", before=end["before"], limit=50)
+            assert [m["seq"] for m in items] == [7, 6, 5, 4, 3, 2, 1]
+            assert not end["more"]
+            # sessions
+            _, end = await one.ask("session", do="new", name="trip")
+            assert end["ok"], end
+            items, _ = await one.ask("page", before=0, limit=20)
+            assert items == []
+            items, _ = await one.ask("sessions")
+            assert [(m["name"], m["current"]) for m in items] == [
+                ("default_01", False),
+                ("trip", True),
+            ]
+            _, end = await one.ask("session", do="delete", name="trip")
+            assert not end["ok"]
+            assert "current session" in end["error"]
+            _, end = await one.ask("session", do="switch", name="default_01")
+            assert end["session"] == "default_01"
+            _, end = await one.ask("session", do="delete", name="trip")
+            assert end["ok"], end
+            _, status = await one.ask("status")
+            assert status["records"] == 10
+            assert status["name"] == "desk"
+            assert status["serial"] is True
+            # what is not understood is said, and nothing breaks
+            for bad in ({"op": "session", "do": "format"}, {"op": "page", "before": []}, {}):
+                await one.ws.send(json.dumps({"id": 99, **bad}))
+                _, end = await one.end(99)
+                assert not end["ok"]
+            assert (await one.chat("still there?"))[1]["ok"]
+
+    asyncio.run(run())
+    # The board's own file names show that web and serial are different chats.
+    assert web.serial("/session info").text.startswith("Session default_01: 0 records")
+
+
+def test_who_may_come_in(web: WebBoard) -> None:
+    async def refused(token: str, **more: Any) -> str:
+        async with websockets.connect(f"ws://127.0.0.1:{web.port}/ws") as ws:
+            answer = await Page(ws).login(token, **more)
+            assert answer["ev"] == "refused", answer
+            with pytest.raises(websockets.ConnectionClosed):
+                await asyncio.wait_for(ws.recv(), 5)
+            return str(answer["d"])
+
+    async def run() -> None:
+        # before login nothing is answered
+        async with websockets.connect(f"ws://127.0.0.1:{web.port}/ws") as ws:
+            await ws.send(json.dumps({"id": 1, "op": "page"}))
+            assert (await Page(ws).receive())["ev"] == "refused"
+        # a foreign page, a foreign name that leads here
+        assert upgrade(web, Origin="http://evil.example") == 403
+        assert upgrade(web, Origin="null") == 403
+        assert upgrade(web, Host="evil.example", Origin="http://evil.example") == 421
+        assert upgrade(web, Sec_WebSocket_Version="8") == 400
+        assert upgrade(web, Origin=f"http://127.0.0.1:{web.port}") == 101
+        assert "name" in await refused(web.owner, user="../../x")
+        # guests: their own chats, no memory
+        async with page(web, web.guest, "0a1b") as guest:
+            _, end = await guest.chat("What do you know about me?")
+            assert end["ok"]
+            for op in ("memory", "profile"):
+                _, end = await guest.ask(op, do="list" if op == "memory" else "show")
+                assert not end["ok"], end
+        async with page(web, web.guest, "ffff") as other:
+            items, _ = await other.ask("page", before=0, limit=20)
+            assert items == []
+        async with page(web) as owner:
+            items, _ = await owner.ask("page", before=0, limit=20)
+            assert items == []
+        # lock-out; a guest's token in between does not start the count again
+        for n in range(5):
+            assert "Wrong token" in await refused("0" * 20), n
+            if n == 2:
+                async with page(web, web.guest):
+                    pass
+        assert "Too many" in await refused(web.owner)
+        assert "Too many" in await refused("é" * 10)
+
+    asyncio.run(run())
+    assert web.serial("hello").ok
+    assert web.owner != web.guest
+    assert len(web.owner) == 20
+    # the token is on the serial line at start, once
+    assert [line for line in web.logs if web.owner in line] == [
+        f"upyclaw page: {web.home}#{web.owner}"
+    ]
+
+
+def test_token_survives_a_restart(web: WebBoard) -> None:
+    before = (web.owner, web.guest)
+    web._do(web.client.close())
+    web.board.kill()
+    web.start()
+    assert (web.owner, web.guest) == before
+
+
+def test_static_files_and_path_tricks(web: WebBoard) -> None:
+    total = 0
+    for path in ("/", "/app.js", "/app.css"):
+        status, headers, body = get(web, path)
+        assert status == 200
+        assert headers["Content-Encoding"] == "gzip"
+        assert body[:2] == b"\x1f\x8b"
+        assert "default-src 'none'" in headers["Content-Security-Policy"]
+        assert headers["X-Frame-Options"] == "DENY"
+        total += len(body)
+    assert total < 40_000
+    with urllib.request.urlopen(f"{web.home}app.js?v=1", timeout=10) as answer:
+        assert answer.status == 200
+    for path in (
+        "/../../data/web_tokens",
+        "/..%2f..%2fdata/web_tokens",
+        "/%2e%2e/config.json",
+        "//data/web_tokens",
+        "/app.js/../../../config.json",
+        "/static/index.html",
+        "/index.html.gz",
+        "/config.json",
+        "/app.js%00.css",
+        "/" + "a/" * 300,
+        "http://127.0.0.1/config.json",
+    ):
+        status, _, body = get(web, path)
+        assert status in (400, 404), path
+        assert web.owner.encode() not in body
+        assert len(body) < 100
+    assert get(web, "/", Host="evil.example")[0] == 421
+    assert get(web, "/", Host="desk.local")[0] == 200
+    assert get(web, "/ws")[0] == 400
+    assert web.serial("ok?").ok
+
+
+def test_abuse_leaves_the_serial_chat_alone(web: WebBoard) -> None:
+    """10 MB body, slow heads, half-open connections, garbage, frames too long (B24)."""
+    done = threading.Event()
+    times: list[float] = []
+    failures: list[str] = []
+
+    def serial() -> None:
+        while not done.is_set():
+            start = time.monotonic()
+            result = web.serial("Still there?")
+            times.append(time.monotonic() - start)
+            if not result.ok:
+                failures.append(str(result.error))
+
+    talker = threading.Thread(target=serial)
+    talker.start()
+    try:
+        post = f"POST /ws HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {10 << 20}\r\n\r\n"
+        start = time.monotonic()
+        raw(web, post.encode() + b"x" * (10 << 20))
+        assert time.monotonic() - start < 10
+        for data in (
+            b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(500),  # a TLS hello
+            b"GET\r\n\r\n",
+            b"\r\n\r\n",
+            b"GET / HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+            b"GET / HTTP/1.1\r\nContent-Length: many\r\n\r\n",
+            b"GET / HTTP/1.1\r\nno colon\r\n\r\n",
+            b"GET /" + b"a" * 100_000,
+            b"GET / HTTP/1.1\r\n" + b"X-A: b\r\n" * 20_000,
+            b"\xff\xfe\x00" * 5000 + b"\r\n\r\n",
+            b"A" * 1_000_000,
+        ):
+            answer = raw(web, data)
+            assert not answer or answer.split()[1] in (b"400", b"404", b"421", b"503"), data[:40]
+        slow = [socket.create_connection(("127.0.0.1", web.port)) for _ in range(12)]
+        start = time.monotonic()
+        for s in slow[:6]:
+            s.sendall(b"GET / HT")
+        while time.monotonic() - start < 9:
+            for s in slow[:3]:  # one byte a second keeps nobody's door open
+                try:
+                    s.sendall(b"T")
+                except OSError:
+                    pass
+            time.sleep(1)
+        # All were let go of; an honest browser gets in again.
+        assert get(web, "/")[0] == 200
+        for s in slow:
+            s.close()
+        asyncio.run(_frames(web))
+        asyncio.run(_never_reads(web))
+    finally:
+        done.set()
+        talker.join()
+    assert not failures
+    assert len(times) > 10
+    assert max(times) < 6, max(times)
+    assert get(web, "/")[0] == 200
+
+
+async def _frames(web: WebBoard) -> None:
+    """Frames that no browser sends close that one connection."""
+    key = b"\x01\x02\x03\x04"
+    for frame in (
+        b"\x81\xff" + struct.pack(">Q", 1 << 40) + key,  # a terabyte
+        b"\x81\xfe" + struct.pack(">H", 60_000) + key,  # longer than a message may be
+        b"\x81\x05hello",  # without a mask
+        b"\xf1\x80" + key,  # reserved bits
+        b"\x80\x80" + key,  # continues nothing
+        b"\x89\xfe\x01\x00" + key + bytes(256),  # a long ping
+        b"\x81\x84" + key + b"\xff\xff\xff\xff",  # no text
+        b"\x01\xfe\x10\x00" + key + bytes(4096) + b"\x80\xfe\x10\x00" + key + bytes(4096),
+    ):
+        reader, writer = await asyncio.open_connection("127.0.0.1", web.port)
+        writer.write(
+            f"GET /ws HTTP/1.1\r\nHost: 127.0.0.1:{web.port}\r\nUpgrade: websocket\r\n"
+            "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+            "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+        )
+        head = await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+        # RFC 6455's own example of a key and its answer
+        assert b"s3pPLMBiTxaQ9kYGzzhZRbK+xOo=" in head
+        writer.write(frame)
+        try:
+            rest = await asyncio.wait_for(reader.read(), 10)
+        except ConnectionResetError:
+            rest = b""  # what it sent was not even read
+        assert len(rest) < 200, frame[:4]
+        writer.close()
+
+
+async def _never_reads(web: WebBoard) -> None:
+    """A page that asks and never reads is dropped; what it asked is answered in the session."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", web.port)
+    sock = writer.get_extra_info("socket")
+    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+    writer.write(
+        f"GET /ws HTTP/1.1\r\nHost: 127.0.0.1:{web.port}\r\nUpgrade: websocket\r\n"
+        "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+        "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+    )
+    await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), 10)
+    reader._transport.pause_reading()  # type: ignore[attr-defined]
+
+    def frame(message: dict[str, Any]) -> bytes:
+        data = json.dumps(message).encode()
+        return b"\x81" + bytes([128 | len(data)]) + bytes(4) + data
+
+    writer.write(frame({"op": "login", "token": web.owner}))
+    writer.write(frame({"id": 1, "op": "chat", "text": "from the deaf page"}))
+    for _ in range(3):
+        writer.write(frame({"id": 2, "op": "page"}))
+    await asyncio.sleep(2)
+    async with page(web) as other:
+        _, end = await other.chat("from the other page")
+        assert end["ok"], end
+        items, _ = await other.ask("page", before=0, limit=50)
+        assert "from the deaf page" in [m["text"] for m in items]
+    writer.close()
+
+
+def test_four_pages_and_a_fifth(web: WebBoard) -> None:
+    async def run() -> None:
+        async with page(web) as a, page(web) as b, page(web) as c, page(web, user="phone") as d:
+            assert await asyncio.to_thread(upgrade, web) == 503
+            answers = await asyncio.gather(*(one.chat("all at once") for one in (a, b, c, d)))
+            assert [(text, end["ok"]) for text, end in answers] == [(TEXT, True)] * 4
+            items, end = await a.ask("page", before=0, limit=50)
+            assert end["total"] == 6
+            # Turns of one chat never mix (B38).
+            assert [m["role"] for m in items] == ["assistant", "user"] * 3
+            # a change in one page is news for the others of the same chat
+            b.events.clear()
+            await a.chat("news")
+            assert (await b.receive())["ev"] == "changed"
+        # closed pages make room
+        async with page(web):
+            pass
+
+    asyncio.run(run())
+
+
+def test_lines_wait_their_turn_and_stop(tmp_path: Path, template: Path) -> None:
+    """B38: a turn in work, a second line behind it, another chat meanwhile; then `stop`."""
+    slow = {"for": "chat", "body": completion("slow answer"), "delay_ms": 2500}
+    lines = [slow, say("second"), say("third"), {**slow, "delay_ms": 20_000, "repeat": True}]
+    with web_board(tmp_path, template, lines) as web:
+
+        async def run() -> None:
+            async with page(web) as one:
+                first = await one.send("chat", text="one")
+                second = await one.send("chat", text="two")
+                start = time.monotonic()
+                async with page(web, user="phone") as other:
+                    # Commands of another chat do not wait for this one.
+                    _, end = await other.chat("/session info")
+                    assert end["ok"]
+                    assert time.monotonic() - start < 2
+                _, end = await one.end(first)
+                assert end["ok"], end
+                items, end = await one.end(second)
+                assert end["ok"], end
+                items, _ = await one.ask("page", before=0, limit=9)
+                assert [m["text"] for m in items] == ["second", "two", "slow answer", "one"]
+                assert (await one.chat("three"))[0] == "third"
+                start = time.monotonic()
+                long = await one.send("chat", text="four")
+                await asyncio.sleep(0.5)
+                await one.ws.send('{"op":"stop"}')
+                _, end = await one.end(long)
+                assert end["error"] == "Stopped."
+                assert time.monotonic() - start < 5
+
+        asyncio.run(run())
+
+
+def test_small_heap_keeps_the_page_off(flash: Path) -> None:
+    """Where it would leave no room for a turn, the board says so and chats on."""
+    config = {"web": {"host": "127.0.0.1", "port": free_port()}}
+    with open_image(flash, write=True) as image:
+        image.write("/config.json", json.dumps(config).encode())
+    with SimBoard(flash) as board:
+
+        async def run(client: ChatClient) -> dict[str, Any]:
+            return await client.link.ask({"op": "web"}, timeout=5)
+
+        answer = with_client(board.port, None, run)
+        assert "needs" in answer["why"]
+        assert "web.enabled" in answer["why"]
