@@ -9,11 +9,10 @@ Limits: 1 to 32 sessions per chat; an alias has 1 to 32 of the characters `[A-Za
 
 from upyclaw.compat import const, json_loads
 from upyclaw.storage import files
-from upyclaw.storage.codec import fnv1a, json_escape, session_file_name, word_byte
-from upyclaw.storage.files import StorageError
+from upyclaw.storage.codec import fnv1a, json_escape, word_byte
 
-_MOST = const(32)
-_FIRST = "default_01"
+MOST = const(32)
+FIRST = "default_01"
 
 
 def map_file_name(chat_key):
@@ -50,23 +49,23 @@ class ChatMap:
     def __init__(self, store, chat_key):
         self.store = store
         self.chat_key = chat_key
-        self._path = store.root + "/chat_map/" + map_file_name(chat_key)
-        self._aliases = []
-        self._current = ""
-        self._notices = []
+        self.path = store.root + "/chat_map/" + map_file_name(chat_key)
+        self.aliases = []
+        self.alias = ""
+        self.notices = []
         self._load()
 
     def take_notices(self):
         """Sentences for the user since the last call."""
-        out = self._notices
-        self._notices = []
+        out = self.notices
+        self.notices = []
         return out
 
     def current(self):
         """(alias, session id) of the current session; a chat without one gets `default_01`."""
-        if not self._aliases:
-            self._set([_FIRST], _FIRST)
-        return self._current, self.sid(self._current)
+        if not self.aliases:
+            self.put([FIRST], FIRST)
+        return self.alias, self.sid(self.alias)
 
     def sid(self, alias):
         """Session id of `alias` in this chat."""
@@ -75,96 +74,50 @@ class ChatMap:
     def list(self):
         """[(alias, is it current)] in the order of their creation."""
         self.current()
-        return [(alias, alias == self._current) for alias in self._aliases]
+        return [(alias, alias == self.alias) for alias in self.aliases]
 
     def new(self, alias=""):
         """Add a session and switch to it; without `alias` it gets the smallest free default_NN."""
-        if alias and not valid_alias(alias):
-            return False, (
-                'Cannot create session "{}": a name has 1 to 32 letters, digits, "_" or "-".'
-            ).format(alias)
-        if alias in self._aliases:
-            return False, (
-                'Cannot create session "{}": a session with that name already exists.'
-            ).format(alias)
-        if len(self._aliases) >= _MOST:
-            return False, "This chat has {} sessions, that is the most: delete one.".format(_MOST)
-        number = 1
-        while not alias:
-            name = "default_{:02d}".format(number)
-            if name not in self._aliases:
-                alias = name
-            number += 1
-        sid = self.sid(alias)
-        owner = self.store.owner(session_file_name(sid))
-        if owner is not None and owner != sid:
-            return False, (
-                'Cannot create session "{}": its file name belongs to {}; choose another name.'
-            ).format(alias, owner)
-        return self._change(self._aliases + [alias], alias, "Started a new session: " + alias)
+        return self._edit("new", alias)
 
     def switch(self, alias):
         """Make `alias` the current session."""
-        self.current()
-        if alias not in self._aliases:
-            return False, self._unknown("switch to", alias)
-        return self._change(self._aliases, alias, "Switched to session: " + alias)
+        return self._edit("switch", alias)
 
     def delete(self, alias):
         """Delete session `alias`, its history first; not the current one."""
-        self.current()
-        if alias not in self._aliases:
-            return False, self._unknown("delete", alias)
-        if alias == self._current:
-            return False, (
-                'Cannot delete the current session "{}". Switch to another session first.'
-            ).format(alias)
-        try:
-            self.store.delete(self.sid(alias))
-        except StorageError as e:
-            return False, str(e)
-        rest = [a for a in self._aliases if a != alias]
-        return self._change(rest, self._current, "Deleted session: " + alias)
+        return self._edit("delete", alias)
 
-    # ---- inside
+    def _edit(self, function, argument):
+        from upyclaw.storage import chatedit
 
-    def _unknown(self, what, alias):
-        return (
-            'Cannot {} session "{}": no such session. Send /session list to list sessions.'
-        ).format(what, alias)
+        out = getattr(chatedit, function)(self, argument)
+        self.store.forget_code()
+        return out
 
-    def _change(self, aliases, current, sentence):
-        left = self._current
-        try:
-            self._set(aliases, current)
-            if left and left != current:
-                self.store.leave(self.sid(left))
-        except StorageError as e:
-            return False, str(e)
-        return True, sentence
-
-    def _set(self, aliases, current):
+    def put(self, aliases, current):
+        """Write the map. Raises StorageError."""
         text = b'{"chat_key":"' + json_escape(self.chat_key)
         text += b'","current_alias":"' + current.encode()
         text += b'","sessions":["' + b'","'.join(a.encode() for a in aliases) + b'"]}'
         files.make_dirs(self.store.root + "/chat_map")
-        files.write_file(self._path, text)
-        self._aliases = aliases
-        self._current = current
+        files.write_file(self.path, text)
+        self.aliases = aliases
+        self.alias = current
 
     def _load(self):
-        text = self._read(self._path)
+        text = self._read(self.path)
         if text is None:
             # FAT's rename may have been cut half-way; elsewhere `.new` is an unfinished first
             # write.
-            text = self._read(self._path + ".new")
+            text = self._read(self.path + ".new")
             if text is not None and not self._parse(text):
-                files.discard(self._path + ".new")
-            if not self._aliases:
-                self._aliases = self._from_sessions()
-                self._current = self._aliases[-1] if self._aliases else ""
+                files.discard(self.path + ".new")
+            if not self.aliases:
+                self.aliases = self._edit("from_sessions", self.sid(""))
+                self.alias = self.aliases[-1] if self.aliases else ""
         elif not self._parse(text):
-            self._rebuild(text)
+            self._edit("rebuild", text)
 
     def _read(self, path):
         if files.size(path) < 0:
@@ -180,7 +133,7 @@ class ChatMap:
             value = json_loads(text)
             aliases = value["sessions"]
             current = value["current_alias"]
-            if value["chat_key"] != self.chat_key or not 1 <= len(aliases) <= _MOST:
+            if value["chat_key"] != self.chat_key or not 1 <= len(aliases) <= MOST:
                 return False
             for i in range(len(aliases)):
                 if not valid_alias(aliases[i]) or aliases[i] in aliases[:i]:
@@ -189,37 +142,6 @@ class ChatMap:
             return False
         if current not in aliases:
             return False
-        self._aliases = aliases
-        self._current = current
+        self.aliases = aliases
+        self.alias = current
         return True
-
-    def _from_sessions(self):
-        # Aliases of this chat that have session files, oldest first as far as that is known.
-        found = []
-        start = self.chat_key + ":"
-        for sid in self.store.sids(start):
-            alias = sid[len(start) :]
-            if valid_alias(alias) and alias not in found:
-                found.append(alias)
-        for i in range(1, _MOST + 1):
-            alias = "default_{:02d}".format(i)
-            path = self.store.root + "/" + session_file_name(start + alias)
-            if alias not in found and files.size(path) > 0:
-                found.append(alias)
-        return found[:_MOST]
-
-    def _rebuild(self, text):
-        aliases = self._from_sessions() or [_FIRST]
-        current = aliases[-1]
-        for alias in aliases:
-            if b'"current_alias":"' + alias.encode() + b'"' in text:
-                current = alias
-        try:
-            files.replace(self._path, self._path + ".bad")
-            self._set(aliases, current)
-        except OSError as e:
-            raise files.wrap(e, self._path)
-        self._notices.append(
-            "The list of this chat's sessions was damaged and is made again from the session"
-            " files; the damaged one is {}.bad.".format(map_file_name(self.chat_key))
-        )

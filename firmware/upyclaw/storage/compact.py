@@ -196,7 +196,9 @@ def _room(session, size, records):
             raise FlashFull(
                 "There is no room to tidy this session ({} needed, {} free): /session delete one"
                 " you do not need{}.".format(
-                    _kb(need * block), _kb(free * block), session.store.largest(session.name)
+                    _kb(need * block),
+                    _kb(free * block),
+                    session.store.rare("largest", session.name),
                 )
             )
 

@@ -1,7 +1,7 @@
-"""The files of one session as they are on flash: state, reading, and recovery on open.
+"""The files of one session as they are on flash: state and reading.
 
 Owns: what is known of `<name>.log`, `<name>.log.open` and `<name>.log.idx`, and reading records.
-What needs mending is mended by `recover`. Must not append: that is session.py.
+How that is found out on open is in opening.py. Must not append: that is session.py.
 """
 
 from upyclaw.storage import files
@@ -111,89 +111,8 @@ class Pair:
 
         Raises OSError, StorageError, MemoryError; the state is `stale` then.
         """
+        from upyclaw.storage import opening
+
         self.stale = True
-        path = self.path
-        for end in (".new", ".idx.new", ".old.new"):
-            if files.size(path + end) >= 0:
-                from upyclaw.storage import recover
-
-                recover.settle(path)
-                break
-        n = files.size(path)
-        self.exists = n >= 0
-        self.size = self.durable = max(n, 0)
-        self.waiting = 0
-        self.blocked = files.size(path + ".blocked") >= 0
-        if self.blocked and self.size <= self.store.limit:
-            files.remove(path + ".blocked")
-            self.blocked = False
-        data = open(path, "rb") if self.exists else None
-        try:
-            if not self.index.check(data, self.size):
-                from upyclaw.storage import recover
-
-                recover.set_aside_index(self)
-            self.catch_up(data)
-        finally:
-            files.close(data)
-        self.load_open()
+        opening.load(self)
         self.stale = False
-
-    def catch_up(self, data):
-        """Index the lines that the idx does not know; mend the last one if it has no LF."""
-        start = self.index.end()
-        if start >= self.size:
-            return
-        from upyclaw.storage.scan import scan_lines
-
-        buf = self.store.buf
-        fmt = self.index.last_format()
-        try:
-            end, bad, whole = scan_lines(data, start, self.size, fmt, self.index.spill, buf)
-            if self.index.spilled:
-                self.index.store()
-        except OSError:
-            # No room for the idx: it stays in RAM this time.
-            self.index.check(data, self.size)
-            start = self.index.end()
-            end, bad, whole = scan_lines(data, start, self.size, fmt, self.index.add, buf)
-        if bad:
-            self.notice(
-                "{} line{} of {} cannot be read; kept in the file, left out of what the model"
-                " sees.".format(bad, "" if bad == 1 else "s", self.name)
-            )
-        if end < self.size:
-            from upyclaw.storage import recover
-
-            files.close(data)
-            recover.mend_tail(self, end, whole)
-            self.load()
-
-    def read_open(self):
-        """(data offset, first byte, bytes) of the record in `.open`; None if it holds none."""
-        try:
-            f = open(self.path + ".open", "rb")
-        except OSError:
-            return None
-        with f:
-            head = f.read(12)
-            at = head.find(b"\n") + 1
-            n = f.seek(0, 2) - at - 1
-            if at < 2 or n < 2 or not head[: at - 1].isdigit():
-                return None
-            f.seek(at + n)
-            return (int(head[: at - 1]), at, n) if f.read(1) == b"\n" else None
-
-    def load_open(self):
-        """Find out if the record in `.open` still waits for its place in the data."""
-        found = self.read_open()
-        if not found or found[0] < self.size:
-            return
-        if found[0] > self.size:
-            from upyclaw.storage import recover
-
-            if not recover.user_is_missing(self, found[1], found[2]):
-                return
-        self.waiting_at, self.waiting = found[1], found[2]
-        self.waiting_for = self.size
-        self.waiting_format = self.index.last_format()

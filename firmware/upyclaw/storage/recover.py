@@ -7,6 +7,7 @@ Rule: the data file is the truth; nothing of it is wiped, what has to go is set 
 
 from upyclaw.storage import files
 from upyclaw.storage.codec import CUT_OFF, USER
+from upyclaw.storage.opening import read_open
 
 
 def settle(path):
@@ -69,7 +70,7 @@ def mend_tail(session, start, whole):
             session.copy(f, out, left)
     except OSError:
         files.discard(path + ".bad")
-    user = session.read_open()
+    user = read_open(path)
     with open(path, "r+b") as f:
         f.seek(start)
         if user and user[0] == start:

@@ -1,9 +1,8 @@
 """All sessions of a board: open, list, delete, clean up, free space.
 
-Owns: the folder of the session files and `sessions.txt` in it, one line `<file name><TAB><session
-id>` for each session ever written to (the id escaped as in a JSON string). File names are made of
-24 bytes and a hash, so the list is what tells two ids with one name apart, and what a chat map is
-rebuilt from. Must not know chats or providers.
+Owns: the folder of the session files. File names are made of 24 bytes and a hash, so a list of
+who owns
+which (housekeeping.py) tells two ids with one name apart. Must not know chats or providers.
 
 Limits: `limit` bytes of data per session (153,600, SPEC-session §9), at most half of the flash.
 `reserve` free blocks are kept for housekeeping: turns do not use them, compaction and recovery do
@@ -12,26 +11,14 @@ Limits: `limit` bytes of data per session (153,600, SPEC-session §9), at most h
 
 from upyclaw.compat import MICROPYTHON, const, unload
 from upyclaw.storage import files
-from upyclaw.storage.codec import json_escape, session_file_name
+from upyclaw.storage.codec import session_file_name
 from upyclaw.storage.files import FlashFull, StorageError
 from upyclaw.storage.session import Session
 
 LIMIT = const(153600)
-_LIST = "/sessions.txt"
-# Everything a session may have, in the order of deletion. The data file goes last but for the
-# mark: as long as it is there the session is, and what is missing is made again.
-ENDINGS = (
-    ".bad",
-    ".idx.bad",
-    ".old",
-    ".idx.new",
-    ".old.new",
-    ".new",
-    ".open",
-    ".idx",
-    "",
-    ".blocked",
-)
+
+# Modules that are needed for a moment only.
+_RARE = ("compact", "recover", "scan", "opening", "housekeeping", "chatedit")
 
 
 class SessionStore:
@@ -91,7 +78,7 @@ class SessionStore:
         session = self._open.get(name)
         if session and session.sid == sid:
             return session
-        owner = self.owner(name)
+        owner = self.rare("owner", name)
         if session or owner is not None and owner != sid:
             raise StorageError(
                 "The name {} leads to the same file as {}: choose another.".format(
@@ -111,7 +98,8 @@ class SessionStore:
     def forget_code(self):
         """Let go of the modules that only recovery and compaction need."""
         if self.lean:
-            unload("upyclaw.storage.compact", "upyclaw.storage.recover", "upyclaw.storage.scan")
+            for name in _RARE:
+                unload("upyclaw.storage." + name)
 
     def close(self, session):
         """Close `session`; a later `open` reads it from flash again. Raises StorageError."""
@@ -129,140 +117,37 @@ class SessionStore:
 
         A session whose first question still waits in `.open` counts with 0 bytes.
         """
-        owners = {}
-        for name, sid in self._owners():
-            owners[name] = sid
-        sizes = {}
-        for name, size in files.listing(self.root):
-            if name.startswith("s_") and name.endswith(".log"):
-                sizes[name] = size
-            elif name.endswith(".log.open"):
-                sizes.setdefault(name[:-5], 0)
-        return [(owners.get(name), name, sizes[name]) for name in sorted(sizes)]
-
-    def largest(self, but):
-        """Words that name the largest session but file `but`, for a sentence on full flash."""
-        found = None
-        for sid, name, size in self.list():
-            if name != but and (not found or size > found[1]):
-                found = (sid[sid.rfind(":") + 1 :] if sid else name, size)
-        return ", for instance {} ({} KB)".format(found[0], found[1] // 1024) if found else ""
+        return self.rare("listing")
 
     def delete(self, sid):
-        """Delete the session `sid` with everything that belongs to it; True if there was any of
-        it.
+        """Delete the session `sid` with all that belongs to it; True if there was any of it.
 
-        Raises StorageError if its file belongs to another id or the flash fails; a later call
-        goes on.
+        Raises StorageError if the flash fails; a later call goes on. A file that belongs to
+        another
+        id is left alone.
         """
         name = session_file_name(sid)
-        owner = self.owner(name)
+        owner = self.rare("owner", name)
         if owner is not None and owner != sid:
             return False
         session = self._open.pop(name, None)
         if session:
             session.release()
-        path = self.root + "/" + name
-        found = False
-        for end in ENDINGS:
-            found = files.remove(path + end) or found
-        if owner is not None:
-            self._forget(name)
-            found = True
         self.changed()
-        return found
+        return self.rare("delete", name, owner is not None)
 
     def clean(self):
-        """At start: finish or undo what a power cut left half done in any session. Returns the
-        names."""
-        done = []
-        names = [name for name, _ in files.listing(self.root)]
-        for name in names:
-            at = name.find(".log") + 4
-            if at == 3:
-                if name.endswith(".new"):
-                    self._settle_list(name)
-            elif name.endswith(".new") and name[:at] not in done:
-                from upyclaw.storage import recover
+        """At start: finish or undo what a power cut left half done. Returns the session files."""
+        return self.rare("clean")
 
-                done.append(name[:at])
-                recover.settle(self.root + "/" + name[:at])
-            elif name.endswith(".blocked") and name[:at] not in names:
-                files.discard(self.root + "/" + name)
-        maps = "/chat_map"
-        if files.is_dir(self.root + maps):
-            for name in [name for name, _ in files.listing(self.root + maps)]:
-                # Without the map itself ChatMap looks into the new one.
-                if name.endswith(".new") and files.size(self.root + maps + "/" + name[:-4]) >= 0:
-                    files.discard(self.root + maps + "/" + name)
-        self.forget_code()
-        return done
-
-    def _settle_list(self, name):
-        # `name` is that of a new list beside the old one, or alone after half a rename on FAT.
-        path = self.root + "/" + name
-        if name == _LIST[1:] + ".new" and files.size(path[:-4]) < 0:
-            files.replace(path, path[:-4])
-        else:
-            files.discard(path)
-
-    # ---- who owns which file name
-
-    def _owners(self):
-        # Yields (file name, session id) of each readable line.
-        from upyclaw.compat import json_loads
+    def rare(self, function, *args):
+        """Call a function of housekeeping.py with this store; its code leaves the heap after."""
+        from upyclaw.storage import housekeeping
 
         try:
-            f = open(self.root + _LIST, "rb")
-        except OSError:
-            return
-        with f:
-            for line in f:
-                tab = line.find(b"\t")
-                if tab > 0 and line.endswith(b"\n"):
-                    try:
-                        yield line[:tab].decode(), json_loads(b'"' + line[tab + 1 : -1] + b'"')
-                    except (ValueError, UnicodeError):
-                        pass
-
-    def owner(self, name):
-        """Session id that owns file `name`; None if nobody is known to."""
-        for other, sid in self._owners():
-            if other == name:
-                return sid
-        return None
-
-    def sids(self, prefix):
-        """Session ids that begin with `prefix`, in the order of their creation."""
-        return [sid for _, sid in self._owners() if sid.startswith(prefix)]
-
-    def claim(self, session):
-        """Write down that `session` owns its file name. Raises OSError."""
-        path = self.root + _LIST
-        n = files.size(path)
-        torn = b""
-        if n > 0:
-            with open(path, "rb") as f:
-                f.seek(n - 1)
-                if f.read(1) != b"\n":
-                    torn = b"\n"
-        with open(path, "ab") as f:
-            line = session.name.encode() + b"\t" + json_escape(session.sid) + b"\n"
-            f.write(torn + line)
-        session.claimed = True
-
-    def _forget(self, name):
-        path = self.root + _LIST
-        start = name.encode() + b"\t"
-        try:
-            with open(path, "rb") as f, open(path + ".new", "wb") as out:
-                for line in f:
-                    if not line.startswith(start):
-                        out.write(line)
-            files.replace(path + ".new", path)
-        except OSError as e:
-            files.discard(path + ".new")
-            raise files.wrap(e, path)
+            return getattr(housekeeping, function)(self, *args)
+        finally:
+            self.forget_code()
 
     # ---- room
 
@@ -292,7 +177,7 @@ class SessionStore:
                     " not saved: /session delete one you do not need{}.".format(
                         self._free * self.block // 1024,
                         self.reserve * self.block // 1024,
-                        self.largest(name),
+                        self.rare("largest", name),
                     )
                 )
         self._free -= blocks

@@ -81,7 +81,7 @@ def check(story, states, maps, thorough):
                 wrong = wrong or "left over: " + name
     if maps != [None] and not wrong:
         chats = ChatMap(store, CHAT)
-        got = dict(chats.list()) if chats._aliases else None
+        got = dict(chats.list()) if chats.aliases else None
         if got not in maps or chats.take_notices():
             wrong = "chat map: %s; allowed %s" % (got, maps)
     for session in sessions.values():

@@ -93,9 +93,18 @@ class Counted:
 
 def counting():
     """Make the store's modules open files through Counted."""
-    from upyclaw.storage import compact, files, index, pair, recover, session, store
+    from upyclaw.storage import (
+        compact,
+        files,
+        housekeeping,
+        index,
+        opening,
+        pair,
+        recover,
+        session,
+    )
 
-    for module in (compact, files, index, pair, recover, session, store):
+    for module in (compact, files, housekeeping, index, opening, pair, recover, session):
         module.open = lambda path, mode="r": Counted(open(path, mode))
 
 
