@@ -1,8 +1,7 @@
 """Changes a chat's list of sessions: new, switch, delete, and making a damaged one again.
 
 Owns: the sentences of these commands. Imported by ChatMap for one call. Functions take the map
-first
-and return (done, sentence) as ChatMap says.
+first and return (done, sentence) as ChatMap says.
 """
 
 from upyclaw.storage import files

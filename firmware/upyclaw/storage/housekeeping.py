@@ -1,10 +1,8 @@
 """What a store does seldom: list, delete, clean up, and the list of who owns which file name.
 
-Owns: `sessions.txt`, one line `<file name><TAB><session id>` for each session ever written to
-(the id
-escaped as in a JSON string). Imported by SessionStore for one call and forgotten. Functions take
-the
-store first.
+Owns: `sessions.txt`, one line `<file name><TAB><session id>` for each session ever written to (the
+id escaped as in a JSON string). Imported by SessionStore for one call and forgotten. Functions
+take the store first.
 """
 
 from upyclaw.compat import json_loads

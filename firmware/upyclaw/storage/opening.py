@@ -1,8 +1,8 @@
 """Finds out what is on flash when a session is opened, and has it mended.
 
 Owns: the order of the questions (left-over temporary files, does the idx fit, lines it does not
-know, a
-question that waits). What is really damaged is mended by recover.py. Imported for one call.
+know, a question that waits). What is really damaged is mended by recover.py. Imported for one
+call.
 """
 
 from upyclaw.storage import files

@@ -272,17 +272,21 @@ class Session(Pair):
         except OSError as e:
             self.store.errors += 1
             self.notice(str(files.wrap(e, self.index.path)))
-            self.load()
+            self._reload()
 
     def _fail(self, error):
         # An OSError while writing: back to what is on flash, then tell.
         self.store.errors += 1
         self.release()
+        self._reload()
+        raise files.wrap(error, self.path)
+
+    def _reload(self):
+        # What fails here leaves the state stale; it is read again before the next turn.
         try:
             self.load()
-        except (OSError, StorageError):
-            pass
-        raise files.wrap(error, self.path)
+        except (OSError, StorageError, MemoryError):
+            self.index.release()
 
     def release(self):
         """Close every file; what was not committed is given up."""

@@ -1,8 +1,7 @@
 """All sessions of a board: open, list, delete, clean up, free space.
 
-Owns: the folder of the session files. File names are made of 24 bytes and a hash, so a list of
-who owns
-which (housekeeping.py) tells two ids with one name apart. Must not know chats or providers.
+Owns: the folder of the session files. File names are made of 24 bytes and a hash, so a list of who
+owns which (housekeeping.py) tells two ids with one name apart. Must not know chats or providers.
 
 Limits: `limit` bytes of data per session (153,600, SPEC-session §9), at most half of the flash.
 `reserve` free blocks are kept for housekeeping: turns do not use them, compaction and recovery do
@@ -123,8 +122,7 @@ class SessionStore:
         """Delete the session `sid` with all that belongs to it; True if there was any of it.
 
         Raises StorageError if the flash fails; a later call goes on. A file that belongs to
-        another
-        id is left alone.
+        another id is left alone.
         """
         name = session_file_name(sid)
         owner = self.rare("owner", name)
