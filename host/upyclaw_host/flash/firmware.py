@@ -10,6 +10,7 @@ and `/upyclaw/files.txt`, the hash and path of every other file of this version.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import importlib.metadata
 import os
@@ -23,6 +24,7 @@ import platformdirs
 from upyclaw_host import resources
 from upyclaw_host.boards import BoardSpec, load_board
 from upyclaw_host.flash import shorten
+from upyclaw_host.flash.extra import EXTRA_PACKAGES
 from upyclaw_host.flash.image import DEFAULT_BLOCKS, Image, create_image, open_image
 from upyclaw_host.flash.mpy import DEFAULT_OPTIMISE, compile_file
 
@@ -30,6 +32,8 @@ PACKAGE = "upyclaw"
 BOARD_FILE = f"/{PACKAGE}/board.txt"
 LIST_FILE = f"/{PACKAGE}/files.txt"
 _SOURCE_ONLY = {".pyc", ".pyi"}
+# The page's own files lie on the board as the browser gets them: compressed, named `*.gz`.
+_STATIC = "static"
 
 
 @dataclass(frozen=True)
@@ -40,9 +44,12 @@ class FirmwareSource:
     package: Path = field(default_factory=resources.device_package)
 
 
-def _compiled(source: Path, name: str, arch: str) -> bytes:
-    """`source` as .mpy. Kept in the user's cache folder, because mpy-cross is a process a file."""
-    content = source.read_bytes()
+def _compiled(source: Path, name: str, arch: str, text: str | None = None) -> bytes:
+    """`source` as .mpy, or `text` made of it.
+
+    Kept in the user's cache folder, because mpy-cross is a process a file.
+    """
+    content = source.read_bytes() if text is None else b"\0" + text.encode()
     how = f"{DEFAULT_OPTIMISE}\0{name}\0{arch}\0{_compiler()}\0"
     key = hashlib.sha256(how.encode() + Path(shorten.__file__).read_bytes() + content)
     cached = Path(platformdirs.user_cache_dir("upyclaw")) / "mpy" / f"{key.hexdigest()}.mpy"
@@ -52,7 +59,7 @@ def _compiled(source: Path, name: str, arch: str) -> bytes:
         pass
     with tempfile.TemporaryDirectory(prefix="upyclaw-mpy-") as folder:
         target = Path(folder) / "out.mpy"
-        compile_file(source, target, name=name, arch=arch)
+        compile_file(source, target, name=name, arch=arch, text=text)
         data = target.read_bytes()
     try:
         cached.parent.mkdir(parents=True, exist_ok=True)
@@ -100,8 +107,15 @@ def firmware_files(
         if path.suffix == ".py":
             name = f"{PACKAGE}/{relative.as_posix()}"
             files[target[:-3] + ".mpy"] = _compiled(path, name, board.chip.arch)
+        elif _STATIC in relative.parts:
+            files[target + ".gz"] = gzip.compress(path.read_bytes(), 9, mtime=0)
         else:
             files[target] = path.read_bytes()
+    for extra in EXTRA_PACKAGES:
+        name = f"{PACKAGE}/{extra.target}"
+        if (source.package / extra.target).parent.is_dir():
+            data = _compiled(extra.path(), name, board.chip.arch, extra.text())
+            files[f"/{name}"[:-3] + ".mpy"] = data
     files[BOARD_FILE] = board.name.encode()
     files[LIST_FILE] = file_list(files)
     return files
