@@ -32,7 +32,7 @@ from upyclaw_host.sim import SimBoard
     "--network",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
-    help="JSON file with the Wi-Fi networks around the board (docs/network.md); default: no Wi-Fi.",
+    help="JSON file with the Wi-Fi networks around the board (docs/network.md); default: none.",
 )
 @click.option("--keep-firmware", is_flag=True, help="Leave the firmware on the image as it is.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object with the port.")
