@@ -129,9 +129,10 @@ class Agent:
                 fields = _failed(str(error))
             except MemoryError:
                 gc.collect()
-                fields = _failed(
-                    "Not enough memory for this turn; what was saved before is whole."
-                )
+                fields = _failed(NO_MEMORY)
+            except Exception as error:
+                # A fault of ours must not leave the person waiting.
+                fields = _failed("This line failed inside the board ({!r}).".format(error))
         fields["ms"] = ticks_diff(ticks_ms(), started)
         return fields
 
