@@ -138,7 +138,11 @@ def clean(store):
             from upyclaw.storage import recover
 
             done.append(name[:at])
-            recover.settle(store.root + "/" + name[:at])
+            try:
+                recover.settle(store.root + "/" + name[:at])
+            except files.StorageError as e:
+                # The board starts all the same (B55); opening the session tries again.
+                store.notice(str(e))
         elif name.endswith(".blocked") and name[:at] not in names:
             files.discard(path)
     maps = store.root + "/chat_map"

@@ -43,9 +43,9 @@ class SessionStore:
         self._free = None
         moved = files.make_dirs(root)
         if moved:
-            self._notices.append("A file stood where the sessions go; it is now {}.".format(moved))
+            self.notice("A file stood where the sessions go; it is now {}.".format(moved))
         if MICROPYTHON and files.same_in_upper_case(root):
-            self._notices.append(
+            self.notice(
                 "This board uses a FAT file system: sessions work, but a power cut may damage"
                 " them."
             )
@@ -55,10 +55,14 @@ class SessionStore:
             most = space[1] * space[2] // 2
             if most < limit:
                 self.limit = most
-                self._notices.append(
+                self.notice(
                     "The session limit (session.limit) is {} bytes: the flash must hold a session"
                     " twice.".format(most)
                 )
+
+    def notice(self, sentence):
+        """Keep a sentence for the user."""
+        self._notices.append(sentence)
 
     def take_notices(self):
         """Sentences for the user about the store as a whole, each told once."""
