@@ -49,6 +49,14 @@ def session_files(total: int, records: int) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
 
 
+def script_line(reply: str, delay_ms: int = 0) -> str:
+    """A script (see `--provider script:FILE`) that answers every question with `reply`."""
+    message = {"role": "assistant", "content": reply}
+    body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
+    line = {"for": "chat", "body": body, "repeat": True, "delay_ms": delay_ms}
+    return json.dumps(line) + "\n"
+
+
 class BenchBoard:
     """A running board with its chat client; `served` grows by one entry a model request."""
 
@@ -80,17 +88,7 @@ async def bench_board(
                 for name, data in session.items():
                     image.write(f"{SESSIONS}/{name}", data)
         script = Path(folder) / "script.jsonl"
-        body = {
-            "choices": [
-                {
-                    "index": 0,
-                    "message": {"role": "assistant", "content": reply},
-                    "finish_reason": "stop",
-                }
-            ]
-        }
-        line = {"for": "chat", "body": body, "repeat": True, "delay_ms": delay_ms}
-        script.write_text(json.dumps(line) + "\n", "utf-8")
+        script.write_text(script_line(reply, delay_ms), "utf-8")
         provider = make_provider(f"script:{script}", load_config())
         if context:
             provider.context = context
