@@ -36,7 +36,21 @@ STORIES = (
 )
 
 
+# The long-term memory (`device/powercut_memory.py`): opening it reads all, so fewer second cuts.
+MEMORY_STORIES = (
+    "memory: compaction",
+    "memory: eviction",
+    "memory: update, refine, pin",
+    "memory: forget",
+    "memory: facts",
+    "memory: damaged files",
+    "memory: first facts",
+)
+
+
 def _story(seed: int, stride: int, name: str) -> list[dict[str, Any]]:
+    if name.startswith("memory:"):
+        return list(run_script("powercut_memory", str(seed), str(stride * 40), name))
     return list(run_script("powercut", str(seed), str(stride), name))
 
 
@@ -44,7 +58,7 @@ def run(
     progress: Callable[[str], None],
     cuts: int = 200_000,
     stride: int = 1,
-    names: Sequence[str] = STORIES,
+    names: Sequence[str] = STORIES + MEMORY_STORIES,
 ) -> dict[str, Any]:
     """Tell all stories with growing seeds until at least `cuts` cuts were made.
 

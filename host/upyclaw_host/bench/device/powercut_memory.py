@@ -1,0 +1,414 @@
+"""Cuts the power at every flash operation of the long-term memory.
+
+    micropython powercut_memory.py SEED STRIDE NAME...
+
+Owns: the stories, what may be found after a cut, and the check. The recording flash is that of
+powercut_model.py. A story runs undisturbed and is recorded; then for each prefix of its
+operations, clean and torn, the image is built, mounted, opened and checked; what opening wrote is
+cut again after every STRIDE-th of the first cuts. Prints one JSON line per story.
+"""
+
+import gc
+import json
+import os
+import sys
+
+from powercut_model import PROG_SIZES, Flash, mount, umount
+
+from upyclaw.memory.compact import compact
+from upyclaw.memory.store import MemoryStore
+from upyclaw.storage import StorageError
+
+BLOCKS = 40
+ROOT = "/cut/data/memory"
+
+
+class Story:
+    """A run of the store with what must survive it: `marks` are (operation, states, gone).
+
+    states: what may be found from this operation on, each {id: (content, pinned)}; gone: texts
+    that may be in no file any more.
+    """
+
+    def __init__(self, flash, seed, limit):
+        self.flash = flash
+        self.limit = limit
+        self.seed = seed
+        self.clock = 1796026877
+        self.now = {}
+        self.gone = []
+        self.marks = []
+        self.image = None
+        self.store = None
+        self.facts = 0
+
+    def random(self, n):
+        self.seed = (self.seed * 1103515245 + 12345) & 0x7FFFFFFF
+        return (self.seed >> 8) % n
+
+    def begin(self):
+        """From here on it is recorded."""
+        self.image = bytes(self.flash.image)
+        self.flash.ops = []
+        self.mark(self.now)
+
+    def mark(self, *states):
+        if self.flash.ops is not None:
+            found = [dict(state) for state in states]
+            self.marks.append((len(self.flash.ops), found, list(self.gone)))
+
+    def done(self, after):
+        self.now = after
+        self.mark(after)
+        self.clock += 60 + self.random(4000)
+
+    def fact(self):
+        words = ("tea", "Rad", "房子", "машина", "garden", "book", "喝咖啡", "friend", "Straße")
+        self.facts += 1
+        text = "User %d %s" % (self.facts, words[self.random(9)])
+        return text + " and more" * self.random(20)
+
+    def item(self, id):
+        item = self.store.get(id)
+        return item["content"], item["pinned"]
+
+    def change(self, call, after, keep=True):
+        """Run `call`; until it returns, both the state before and `after` may be found."""
+        self.mark(self.now, after)
+        call()
+        self.done(after)
+
+    def store_fact(self):
+        text = self.fact()
+        # The id is what the store gives next: the clock and the highest number are known.
+        seconds, number = self.store.last_id
+        id = "mem-%d-%04d" % (max(self.clock, seconds), number + 1)
+        after = dict(self.now)
+        after[id] = (text[:255].strip(), False)
+        if len(after) > self.limit:
+            slot, _ = self.store.table.coldest(self.clock)
+            after.pop(self.store.id_of(slot))
+        self.change(lambda: self.store.store(text, "t%d,x" % self.random(9)), after)
+        return id
+
+    def any_id(self):
+        ids = sorted(self.now)
+        return ids[self.random(len(ids))]
+
+    def update(self):
+        id = self.any_id()
+        after = dict(self.now)
+        after[id] = (self.fact()[:255].strip(), self.now[id][1])
+        self.change(lambda: self.store.update(id, after[id][0]), after)
+
+    def refine(self):
+        id = self.any_id()
+        text = (self.now[id][0][:200] + ", as was said").strip()
+        after = dict(self.now)
+        after[id] = (text, self.now[id][1])
+        self.change(lambda: self.store.store(text), after)
+
+    def pin(self):
+        id = self.any_id()
+        after = dict(self.now)
+        after[id] = (self.now[id][0], not self.now[id][1])
+        self.change(lambda: self.store.pin(id, after[id][1]), after)
+
+    def forget(self):
+        id = self.any_id()
+        after = dict(self.now)
+        text = after.pop(id)[0]
+        self.mark(self.now, after)
+        self.store.forget(id)
+        self.gone.append(text)
+        self.done(after)
+
+    def recall(self):
+        for _ in range(1 + self.random(30)):
+            self.store.recall([])
+            self.clock += 1
+
+    def flush(self):
+        self.store.flush()
+
+    def compact(self):
+        compact(self.store)
+
+    def open(self):
+        self.store = MemoryStore(ROOT, clock=lambda: self.clock, limit=self.limit)
+        self.store.open()
+
+
+def tell_first(story):
+    story.begin()
+    story.open()
+    for _ in range(3):
+        story.store_fact()
+    story.flush()
+
+
+def tell_stores(story):
+    for _ in range(12):
+        story.store_fact()
+    story.flush()
+    story.begin()
+    for _ in range(12):
+        story.store_fact()
+    story.recall()
+    story.store_fact()
+    story.flush()
+
+
+def tell_changes(story):
+    for _ in range(8):
+        story.store_fact()
+    story.begin()
+    for _ in range(3):
+        story.update()
+        story.refine()
+        story.pin()
+        story.recall()
+    story.flush()
+
+
+def tell_eviction(story):
+    for _ in range(story.limit):
+        story.store_fact()
+    story.begin()
+    for _ in range(8):
+        story.store_fact()
+        story.recall()
+    story.flush()
+
+
+def tell_forget(story):
+    for _ in range(10):
+        story.store_fact()
+    story.recall()
+    story.flush()
+    story.begin()
+    for _ in range(4):
+        story.forget()
+        story.store_fact()
+
+
+def tell_compaction(story):
+    for _ in range(30):
+        story.store_fact()
+    for _ in range(15):
+        story.update()
+    story.recall()
+    story.begin()
+    story.compact()
+    story.store_fact()
+    story.recall()
+    story.compact()
+    story.flush()
+
+
+def tell_damage(story):
+    for _ in range(6):
+        story.store_fact()
+    story.flush()
+    story.store.release()
+    with open(ROOT + "/memory_records.jsonl", "ab") as f:
+        f.write(b"\xff\xfe broken\n" + b'{"id":"torn","content":"ha')
+    with open(ROOT + "/memory_index.json", "wb") as f:
+        f.write(b"{")
+    story.begin()
+    story.open()
+    story.store_fact()
+    story.flush()
+
+
+STORIES = {
+    "memory: first facts": (tell_first, 128),
+    "memory: facts": (tell_stores, 128),
+    "memory: update, refine, pin": (tell_changes, 128),
+    "memory: eviction": (tell_eviction, 12),
+    "memory: forget": (tell_forget, 128),
+    "memory: compaction": (tell_compaction, 128),
+    "memory: damaged files": (tell_damage, 128),
+}
+# What the check of the harness itself runs on: an order of writes that loses a fact.
+CARELESS = "memory: careless rewrite"
+
+
+def tell_careless(story):
+    """Rewrites the records in place, as the reference does (WEAKNESSES 2, 8)."""
+    for _ in range(20):
+        story.store_fact()
+    story.begin()
+    story.mark(story.now)
+    path = ROOT + "/memory_records.jsonl"
+    story.store.release()
+    with open(path, "rb") as f:
+        data = f.read()
+    os.remove(path)
+    with open(path, "wb") as f:
+        f.write(data)
+
+
+STORIES[CARELESS] = (tell_careless, 128)
+
+
+def check(story, states, gone, thorough):
+    """What is wrong with the mounted flash, or None."""
+    try:
+        os.stat(ROOT)
+    except OSError:
+        # Nothing was acknowledged before the folder was there.
+        return None if {} in states else "the folder is gone"
+    store = MemoryStore(ROOT, clock=lambda: story.clock, limit=story.limit)
+    got = {item["id"]: (item["content"], item["pinned"]) for item in store.items()}
+    if got not in states:
+        return "%d items, allowed %s" % (len(got), [len(state) for state in states])
+    for name in os.listdir(ROOT):
+        if name.endswith(".new"):
+            return "left over: " + name
+    # What was just forgotten may be in the old records until the call returns, no longer.
+    for text in gone:
+        for name in os.listdir(ROOT):
+            with open(ROOT + "/" + name, "rb") as f:
+                if text.encode() in f.read():
+                    return "forgotten, but in " + name
+    if thorough:
+        how, id, _ = store.store("Something said after the cut", "cut")
+        if how != "new" or id in got:
+            return "the next fact got id %s" % id
+        store.flush()
+        again = MemoryStore(ROOT, clock=lambda: story.clock, limit=story.limit)
+        found = [item["id"] for item in again.items()]
+        if id not in found or len(found) != min(len(got) + 1, story.limit):
+            return "the next fact is not there"
+        again.release()
+    store.release()
+    return None
+
+
+_scratch = None
+
+
+def attempt(story, states, gone, thorough):
+    mount(_scratch)
+    try:
+        wrong = check(story, states, gone, thorough)
+    except (OSError, StorageError, ValueError, IndexError, KeyError, TypeError) as e:
+        wrong = f"{type(e).__name__}: {e}"
+    ops = _scratch.ops
+    _scratch.ops = None
+    umount()
+    return wrong, ops or ()
+
+
+def image_at(base, *ops, torn=None):
+    _scratch.image[:] = base.image
+    for op in ops:
+        _scratch.apply(op)
+    if torn:
+        _scratch.apply(torn, True)
+
+
+def cut(story, stride):
+    """All cuts of a recorded story. Returns (cuts, second cuts, violations)."""
+    global _scratch
+    ops = story.flash.ops
+    story.flash.ops = None
+    umount()
+    base = Flash(BLOCKS, story.flash.prog)
+    base.image[:] = story.image
+    _scratch = Flash(BLOCKS, story.flash.prog)
+    cuts = second = mark = 0
+    violations = []
+    for k in range(len(ops) + 1):
+        while mark + 1 < len(story.marks) and story.marks[mark + 1][0] <= k:
+            mark += 1
+        _, states, gone = story.marks[mark]
+        for torn in (None, ops[k]) if k < len(ops) else (None,):
+            label = "cut %d%s" % (k, " torn" if torn else "")
+            image_at(base, torn=torn)
+            _scratch.ops = []
+            wrong, more = attempt(story, states, gone, True)
+            cuts += 1
+            if wrong:
+                violations.append(f"{label}: {wrong}")
+            if cuts % stride:
+                continue
+            broken = Flash(0, 0)
+            broken.image = bytearray(base.image)
+            if torn:
+                Flash.apply(broken, torn, True)
+            # The check itself stored a fact: what was there before must be there at each cut.
+            for j in range(len(more)):
+                image_at(broken, *more[:j])
+                mount(_scratch)
+                try:
+                    wrong = survives(story, states)
+                except (OSError, StorageError, ValueError, KeyError) as e:
+                    wrong = f"{type(e).__name__}: {e}"
+                umount()
+                second += 1
+                if wrong:
+                    violations.append("%s then %d: %s" % (label, j, wrong))
+        if k < len(ops):
+            base.apply(ops[k])
+    return cuts, second, violations
+
+
+def survives(story, states):
+    """None if one of the states is there, with or without the fact of the check."""
+    try:
+        os.stat(ROOT)
+    except OSError:
+        return None if {} in states else "the folder is gone"
+    store = MemoryStore(ROOT, clock=lambda: story.clock, limit=story.limit)
+    got = {item["id"]: (item["content"], item["pinned"]) for item in store.items()}
+    store.release()
+    if got in states:
+        return None
+    extra = [id for id in got if got[id][0] == "Something said after the cut"]
+    for id in extra:
+        got.pop(id)
+    for state in states:
+        # The fact may have pushed one out.
+        missing = [id for id in state if id not in got]
+        if len(extra) == 1 and len(missing) <= (len(state) == story.limit):
+            if not [id for id in got if got[id] != state.get(id)]:
+                return None
+    return "%d items, allowed %s" % (len(got), [len(state) for state in states])
+
+
+def main(seed, stride, names):
+    for name in names:
+        tell, limit = STORIES[name]
+        flash = Flash(BLOCKS, PROG_SIZES[(seed - 1) % len(PROG_SIZES)])
+        import vfs
+
+        vfs.VfsLfs2.mkfs(flash, progsize=flash.prog)
+        mount(flash)
+        os.mkdir("/cut/data")
+        story = Story(flash, seed * 7919, limit)
+        if tell is not tell_first:
+            story.open()
+        tell(story)
+        story.store.release()
+        operations = len(flash.ops)
+        cuts, second, violations = cut(story, stride)
+        print(
+            json.dumps(
+                {
+                    "story": name,
+                    "operations": operations,
+                    "cuts": cuts,
+                    "second": second,
+                    "violations": violations[:20],
+                    "violation_count": len(violations),
+                }
+            )
+        )
+        flash = story = None
+        gc.collect()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])
