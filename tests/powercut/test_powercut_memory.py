@@ -15,7 +15,7 @@ SHORT = ("memory: forget", "memory: damaged files", "memory: first facts")
 
 @pytest.fixture(scope="module")
 def result() -> dict:
-    return powercut.run(lambda text: None, cuts=1, stride=2, names=SHORT)
+    return powercut.run(lambda text: None, cuts=1, names=SHORT)
 
 
 @pytest.mark.parametrize("name", SHORT)
