@@ -6,6 +6,8 @@ import asyncio
 import json
 import socket
 import struct
+import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -15,10 +17,12 @@ from typing import Any
 
 import pytest
 import websockets
+from rich.console import Console
 
 from e2e.rig import completion, say, with_client
 from e2e.web_rig import Page, WebBoard, free_port, make_flash, page, web_board
 from upyclaw_host.chat import ChatClient
+from upyclaw_host.chat.web import show_links
 from upyclaw_host.flash.image import open_image
 from upyclaw_host.sim import SimBoard
 
@@ -417,3 +421,39 @@ def test_small_heap_keeps_the_page_off(flash: Path) -> None:
         answer = with_client(board.port, None, run)
         assert "needs" in answer["why"]
         assert "web.enabled" in answer["why"]
+
+
+def upyclaw(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """The program as a user calls it."""
+    command = [sys.executable, "-m", "upyclaw_host", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+
+
+def test_chat_by_url(web: WebBoard) -> None:
+    done = upyclaw("chat", "--url", web.link, "--json", "--once", "Hello 你好", "--once", "Again")
+    assert done.returncode == 0, done.stderr
+    turns = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [turn["text"] for turn in turns] == [TEXT, TEXT]
+    assert turns[0]["session"] == "default_01"
+    wrong = upyclaw("chat", "--url", f"{web.home}#0123", "--once", "x")
+    assert (wrong.returncode, wrong.stdout.strip()) == (1, "")
+    assert "Wrong token" in wrong.stderr
+    none = upyclaw("chat", "--url", "http://127.0.0.1:1/#0123", "--once", "x")
+    assert none.returncode == 1
+    assert "No board answers at http://127.0.0.1:1/" in none.stderr
+    assert upyclaw("chat", "--url", "192.168.1.20", "--once", "x").returncode == 2
+    for text in (wrong.stderr, none.stderr, done.stderr):
+        assert "Traceback" not in text
+        assert web.owner not in text
+
+
+def test_link_and_code_in_the_terminal(web: WebBoard, capsys: pytest.CaptureFixture[str]) -> None:
+    links = web._do(web.client.web_links())
+    assert links["url"] == web.link
+    show_links(Console(width=60), links)
+    out = capsys.readouterr().out
+    assert web.link in out
+    assert web.guest_link in out
+    assert "█" in out or "▀" in out
+    show_links(Console(width=60), {"why": "The page is off."})
+    assert capsys.readouterr().out == "The page is off.\n"

@@ -1,7 +1,7 @@
 """What a page can ask beside chatting: sessions, memory, profile, status.
 
-Owns the JSON of these operations (docs/web.md, "Messages"). Changes nothing itself: sessions and
-profile go through the chat's own commands, memory through its store. Loaded for the call.
+Owns the JSON of these operations (docs/web.md, "Messages"). Changes nothing itself: sessions go
+through the chat's own commands, memory and profile through their stores. Loaded for the call.
 """
 
 from upyclaw import __version__
@@ -10,7 +10,6 @@ from upyclaw.compat import mem_free, unix_time
 _CHANGED = "The memory changed meanwhile; load it again."
 _NO_MEMORY = "Long-term memory is not open to this page."
 _SESSION = ("new", "switch", "delete", "trim")
-_PROFILE = ("show", "edit", "reset")
 
 
 async def run(client, op, ident, message):
@@ -28,12 +27,7 @@ async def run(client, op, ident, message):
             raise ValueError("do")
         return await _command(client, "/session {} {}", verb, message.get("name", ""))
     if op == "profile":
-        if verb not in _PROFILE:
-            raise ValueError("do")
-        if client.memory() is None:
-            return {"ok": False, "error": _NO_MEMORY}
-        words = "{} {}".format(message.get("file", ""), message.get("text", ""))
-        return await _command(client, "/profile {} {}", verb, words)
+        return _profile(client, verb, message)
     return await _memory(client, ident, verb, message)
 
 
@@ -57,11 +51,8 @@ class _Words:
 
 async def _command(client, line, verb, rest):
     sink = _Words()
-    # One line, so that what a page sends cannot become something else than this command.
-    rest = str(rest)
-    if verb != "edit":
-        rest = rest.replace("\n", " ")
-    fields = await client.app.answer(client.chat, line.format(verb, rest).strip(), sink)
+    line = line.format(verb, str(rest).replace("\n", " ")).strip()
+    fields = await client.app.answer(client.chat, line, sink)
     out = {"d": sink.words}
     for name in ("ok", "session"):
         if name in fields:
@@ -108,6 +99,28 @@ async def _sessions(client, ident):
             {"id": ident, "ev": "item", "name": alias, "size": size, "current": current}
         )
     return {"session": chats.current()[0]}
+
+
+def _profile(client, verb, message):
+    memory = client.memory()
+    if memory is None:
+        return {"ok": False, "error": _NO_MEMORY}
+    from upyclaw.memory.profile import Profile
+
+    profile = Profile(memory.root)
+    name = str(message.get("file", ""))
+    try:
+        if verb == "show":
+            return {"d": profile.read(name)}
+        if verb == "edit":
+            profile.write(name, str(message["text"]))
+        elif verb == "reset":
+            profile.reset(name)
+        else:
+            raise ValueError("There is no such operation.")
+    except ValueError as error:  # a sentence for the user
+        return {"ok": False, "error": str(error)}
+    return {"d": profile.read(name)}
 
 
 async def _memory(client, ident, verb, message):

@@ -177,6 +177,13 @@ class ChatClient:
         self._link = link
         self._watch = asyncio.create_task(self._watch_link(link))
 
+    async def web_links(self) -> dict[str, Any]:
+        """Links to the board's page (`url`, `guest`), or `why` there is none."""
+        try:
+            return await self.link.ask({"op": "web"}, timeout=2.0)
+        except (LinkDown, UserError):
+            return {"why": "This board serves no page (web.enabled in its /config.json)."}
+
     async def turn(
         self, text: str, on_text: Text | None = None, on_note: Text | None = None
     ) -> TurnResult:

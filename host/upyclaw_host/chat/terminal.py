@@ -23,13 +23,15 @@ from prompt_toolkit.patch_stdout import patch_stdout
 from rich.console import Console
 
 from upyclaw_host.chat.client import ChatClient, TurnResult
+from upyclaw_host.chat.web import WebClient, show_links
 from upyclaw_host.errors import UserError
 
-COMMANDS = ["/help", "/session", "/status", "/stop", "/quit"]
+COMMANDS = ["/help", "/session", "/status", "/stop", "/web", "/quit"]
 
 HELP = """\
 Type a line and press Enter; Alt-Enter (or Esc, Enter) starts a new line; a paste keeps its lines.
-Ctrl-C stops an answer, Ctrl-D or /quit leaves. What the board itself understands:"""
+Ctrl-C stops an answer, Ctrl-D or /quit leaves, /web shows the link to the board's page.
+What the board itself understands:"""
 
 
 def _history() -> History:
@@ -56,7 +58,7 @@ def size(count: int | None) -> str:
 class Terminal:
     """An interactive chat over a connected client."""
 
-    def __init__(self, client: ChatClient, provider: str, model: str) -> None:
+    def __init__(self, client: ChatClient | WebClient, provider: str, model: str) -> None:
         self._client = client
         self._provider = provider
         self._model = model
@@ -121,6 +123,9 @@ class Terminal:
                 continue
             if line in ("/quit", "/exit"):
                 return 0
+            if line == "/web":
+                show_links(self._console, await self._client.web_links())
+                continue
             if line == "/help":
                 self._console.print(HELP, style="dim", markup=False)
             await self._turn(line)

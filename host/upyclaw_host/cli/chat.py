@@ -8,6 +8,7 @@ import json
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 from rich.console import Console
@@ -17,9 +18,13 @@ from upyclaw_host.config import load_config
 from upyclaw_host.errors import UserError
 from upyclaw_host.relay import Relay, make_provider
 
+if TYPE_CHECKING:
+    from upyclaw_host.chat.web import WebClient
+
 
 @click.command("chat")
 @click.option("--port", "-p", metavar="PORT", help="Serial port of a board (/dev/ttyUSB0, ...).")
+@click.option("--url", metavar="URL", help="Link to a board's page, http://ADDRESS/#TOKEN.")
 @click.option("--baud", default=115200, show_default=True, help="Speed of a UART board.")
 @click.option("--sim", is_flag=True, help="Start a simulated board (the default without --port).")
 @click.option(
@@ -47,6 +52,7 @@ from upyclaw_host.relay import Relay, make_provider
 @click.option("--log", is_flag=True, help="Show the board's log lines on stderr.")
 def command(
     port: str | None,
+    url: str | None,
     baud: int,
     sim: bool,
     flash: Path,
@@ -62,8 +68,8 @@ def command(
 
     Without --port a simulated board is started; its memory lies in the flash image.
     """
-    if port and sim:
-        raise UserError("--port and --sim exclude each other; give one of them.")
+    if (port is not None) + (url is not None) + sim > 1:
+        raise UserError("--port, --url and --sim exclude each other; give one of them.")
     if as_json and not texts:
         raise UserError("--json needs --once TEXT; it prints one object a turn.")
     errors = Console(stderr=True)
@@ -72,18 +78,25 @@ def command(
         if log:
             errors.print(line, style="dim", markup=False, highlight=False)
 
+    async def run_web(link: str) -> int:
+        from upyclaw_host.chat.web import WebClient
+
+        client = await WebClient.connect(link)
+        try:
+            return await _talk(client, "the board's own", "model", texts, as_json, errors)
+        finally:
+            await client.close()
+
     async def run() -> int:
+        if url:
+            return await run_web(url)
         settings = load_config()
         with errors.status("Loading the model ...") if errors.is_terminal else _quiet():
             chosen = make_provider(provider, settings, model=model, record=record)
         async with _board_port(port, flash, board, errors) as where:
             client = await ChatClient.connect(where, Relay(chosen), on_log=on_log, baud=baud)
             try:
-                if texts:
-                    return await _once(client, texts, as_json, errors)
-                from upyclaw_host.chat.terminal import Terminal
-
-                return await Terminal(client, chosen.name, chosen.model).run()
+                return await _talk(client, chosen.name, chosen.model, texts, as_json, errors)
             finally:
                 await client.close()
 
@@ -120,7 +133,24 @@ def _quiet():  # type: ignore[no-untyped-def]
     yield
 
 
-async def _once(client: ChatClient, texts: tuple[str, ...], as_json: bool, errors: Console) -> int:
+async def _talk(
+    client: ChatClient | WebClient,
+    provider: str,
+    model: str,
+    texts: tuple[str, ...],
+    as_json: bool,
+    errors: Console,
+) -> int:
+    if texts:
+        return await _once(client, texts, as_json, errors)
+    from upyclaw_host.chat.terminal import Terminal
+
+    return await Terminal(client, provider, model).run()
+
+
+async def _once(
+    client: ChatClient | WebClient, texts: tuple[str, ...], as_json: bool, errors: Console
+) -> int:
     failed = False
     for notice in client.hello.get("notices") or []:
         errors.print(notice, style="yellow", markup=False, highlight=False)
