@@ -30,7 +30,7 @@ def defaults():
             "api_key": "",  # the key, or the board's token for `upyclaw relay --listen`
             "name": "",  # the model's name there
             "context": 8192,  # tokens that model takes in all
-            "ca": "/ca.crt",  # root certificates for https, DER or PEM
+            "ca": "/ca.crt",  # root certificates for https, DER, one behind the other
         },
         "network": {
             "hostname": "",  # NAME.local; "" takes the board's name

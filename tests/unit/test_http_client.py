@@ -15,6 +15,7 @@ import pytest
 import trustme
 
 from unit.relay_rig import Answer, FakeServer, Seen, fault, serving, words
+from upyclaw_host.roots import read_ca, usual_roots
 
 HERE = Path(__file__).parent
 FIRMWARE = HERE.parents[1] / "firmware"
@@ -208,8 +209,14 @@ def test_extraction_gives_way_to_the_chat(tmp_path: Path) -> None:
     assert extract["kind"] == "timeout" and "gave way" in extract["error"]
 
 
-def tls_talk(folder: Path, which: str, host: str = "localhost", ca: bool = True) -> dict[str, Any]:
-    """One request to a TLS server whose certificate is "good", "name", "old" or "other"."""
+def tls_talk(
+    folder: Path, which: str, host: str = "localhost", form: str = "der"
+) -> dict[str, Any]:
+    """One request to a TLS server whose certificate is "good", "name", "old" or "other".
+
+    `form` of the file with the roots: "der", "several" (DER), "given" (PEM by the user, as the
+    companion converts it), "bad" or "none".
+    """
     authority = trustme.CA()
     names = ["model.test"] if which == "name" else ["localhost"]
     year = datetime.datetime(2020, 1, 1), datetime.datetime(2021, 1, 1)
@@ -218,8 +225,12 @@ def tls_talk(folder: Path, which: str, host: str = "localhost", ca: bool = True)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     signer.issue_cert(*names, **dates).configure_cert(context)
     roots = folder / "ca.crt"
-    if ca:
-        roots.write_bytes(ssl.PEM_cert_to_DER_cert(authority.cert_pem.bytes().decode()))
+    pem = authority.cert_pem.bytes()
+    der = ssl.PEM_cert_to_DER_cert(pem.decode())
+    given = read_ca(b"# mine\n" + pem + trustme.CA().cert_pem.bytes(), "ca.pem")
+    files = {"der": der, "several": usual_roots() + der, "given": given, "bad": pem}
+    if form in files:
+        roots.write_bytes(files[form])
 
     async def run() -> dict[str, Any]:
         server = FakeServer([words("a secret ", "word")])
@@ -229,15 +240,16 @@ def tls_talk(folder: Path, which: str, host: str = "localhost", ca: bool = True)
         results, gap = await run_jobs(folder, [{}], base_url=url, ca=str(roots))
         await server.stop()
         assert gap < 1000
-        if which != "good":
+        if which != "good" or form in ("bad", "none"):
             assert not server.seen
         return results[0]
 
     return asyncio.run(run())
 
 
-def test_tls(tmp_path: Path) -> None:
-    result = tls_talk(tmp_path, "good")
+@pytest.mark.parametrize("form", ["der", "several", "given"])
+def test_tls(tmp_path: Path, form: str) -> None:
+    result = tls_talk(tmp_path, "good", form=form)
     assert result["error"] is None and result["text"] == "a secret word"
 
 
@@ -256,6 +268,7 @@ def test_tls_refused(tmp_path: Path, which: str, host: str, words: str) -> None:
     assert "certificate" in result["error"] and words in result["error"]
 
 
-def test_tls_without_roots(tmp_path: Path) -> None:
-    result = tls_talk(tmp_path, "good", ca=False)
+@pytest.mark.parametrize("form", ["bad", "none"])
+def test_tls_without_roots(tmp_path: Path, form: str) -> None:
+    result = tls_talk(tmp_path, "good", form=form)
     assert result["kind"] == "gone" and "ca.crt" in result["error"]

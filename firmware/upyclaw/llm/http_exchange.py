@@ -8,6 +8,7 @@ from upyclaw.compat import sleep_ms, unload
 from upyclaw.llm.errors import LLMError
 from upyclaw.llm.http_reply import Reply, cut
 from upyclaw.llm.reader import ReplyReader
+from upyclaw.storage.files import size
 
 _TIMED_OUT = 110  # errno as net/conn.py raises it
 _GIVEN_UP = 125
@@ -101,15 +102,11 @@ class Exchange:
                 )
             del clock
             unload("upyclaw.net.clock", "upyclaw.net.udp")
-            try:
-                with open(self._settings["ca"], "rb") as f:
-                    ca = f.read(16384)
-            except OSError:
+            ca = self._settings["ca"]
+            if size(ca) < 0:
                 raise LLMError(
                     "gone",
-                    "https needs a root certificate: there is no {} (model.ca).".format(
-                        self._settings["ca"]
-                    ),
+                    "https needs a root certificate: there is no {} (model.ca).".format(ca),
                 )
         return await connect(self.address, port, _CONNECT, host, ca)
 

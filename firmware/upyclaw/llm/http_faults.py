@@ -41,7 +41,7 @@ def _connection(error, where, settings):
         text = one_line(str(error)).rstrip(".")
         return LLMError(
             "gone",
-            "The certificate of {} is not accepted: {} (roots: model.ca, {}).".format(
+            "No safe connection to {}: {} (roots: model.ca, {}).".format(
                 host, text, settings["ca"]
             ),
         )

@@ -74,9 +74,22 @@ class Conn:
                 pass
 
 
+def _trust(context, path):
+    """Load the roots in the file `path`, DER, one behind the other. Raises OSError, ValueError."""
+    with open(path, "rb") as f:
+        head = f.read(4)
+        while len(head) == 4:
+            # A sequence of more than 255 bytes, as every certificate is: 30 82, then its length.
+            if head[:2] != b"\x30\x82":
+                raise ValueError("the roots are not in DER form")
+            context.load_verify_locations(cadata=head + f.read(head[2] * 256 + head[3]))
+            head = f.read(4)
+
+
 async def connect(address, port, limit, host=None, ca=None):
-    """Conn to the dotted `address`. With `ca` (bytes, DER or PEM) by TLS: the peer's certificate
-    must come from it, be in date and be made out for `host`. Raises OSError, ValueError."""
+    """Conn to the dotted `address`. With `ca` (path of a file of roots) by TLS: the peer's
+    certificate must come from them, be in date and be made out for `host`. Raises OSError,
+    ValueError."""
     sock = socket.socket()
     try:
         sock.setblocking(False)
@@ -99,7 +112,7 @@ async def connect(address, port, limit, host=None, ca=None):
 
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.verify_mode = ssl.CERT_REQUIRED  # type: ignore[attr-defined]
-        context.load_verify_locations(cadata=ca)
+        _trust(context, ca)
         tls = context.wrap_socket(sock, server_hostname=host, do_handshake_on_connect=False)
         return Conn(tls, sock)
     except BaseException:

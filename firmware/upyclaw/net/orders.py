@@ -16,6 +16,8 @@ def carry_out(net, message):
     except StorageError as problem:
         error = str(problem)
     if not error and message["do"] != "list":
+        net.ssid = ""
+        net.problem = "The board looks for its networks anew."
         net.wake.set()
     names = [ssid for ssid, _ in known.load()]
     return {"op": "wifi", "error": error, "networks": names, "now": net.about()}

@@ -66,7 +66,8 @@ class Wifi:
                 await self._stay()
             finally:
                 self.ssid = ""
-                self.problem = "Wi-Fi {}: the connection was lost.".format(ssid)
+                if not self.wake.is_set():
+                    self.problem = "Wi-Fi {}: the connection was lost.".format(ssid)
 
     async def _stay(self):
         """Watch over the link until it is lost or the networks change."""

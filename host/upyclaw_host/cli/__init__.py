@@ -20,6 +20,7 @@ _COMMANDS = {
     "boards": "boards",
     "install": "install",
     "image": "image",
+    "wifi": "wifi",
     "backup": "backup",
     "restore": "restore",
     "bench": "bench",
