@@ -257,31 +257,42 @@ def stem(word):
     return word[:-1] if len(word) >= 4 and word[-1] in "ey" else word
 
 
+# Chinese letters that mostly join others: one letter between two of them is a word by itself.
+_JOINT = "的了是我你他她在有和吗呢吧什么怎哪谁几这那不没会能还也都要"
+
+
 def terms(text, most=48):
     """Search terms of `text`, each once, in order: folded words (stemmed), and pairs of CJK
     letters.
 
-    A single CJK letter is a term only if it stands alone. Words that say nothing are left out.
-    At most `most` terms.
+    A single CJK letter is a term if it stands alone, as 茶 does in 我喝什么茶. Words that say nothing
+    are left out. At most `most` terms.
     """
     found: list[str] = []
     word = ""
+    # Letters since the last blank: the newest two, and those since the last joint.
     run = ""
+    lone = ""
     for ch in fold(text) + " ":
         if len(found) >= most:
             break
         c = ord(ch)
-        if is_cjk(c):
+        cjk = is_cjk(c)
+        if not cjk or ch in _JOINT:
+            if len(lone) == 1:
+                _add(found, lone)
+            lone = ""
+        if cjk:
             if word:
                 _add(found, word)
                 word = ""
+            if ch not in _JOINT:
+                lone += ch
             run += ch
             if len(run) > 1:
                 _add(found, run[-2:])
                 run = run[-2:]
             continue
-        if len(run) == 1:
-            _add(found, run)
         run = ""
         if _is_word(ch, c) or (word and ch in "+#"):
             word += ch

@@ -16,6 +16,9 @@ Progress = Callable[[str], None]
 BENCHES = {
     "ram": ("ram", "heap of the simulated ESP32: idle, and the most of a turn"),
     "latency": ("latency", "from a line sent to its first word, split up"),
+    "wear": ("wear", "erases and bytes that a turn, and a stored fact, cost the flash"),
+    "powercut": ("powercut", "power cuts at every flash operation; what is lost"),
+    "recall": ("recall", "questions that find their fact in the long-term memory"),
     "serial": ("serial", "bytes on the serial line for a turn with a long session"),
 }
 

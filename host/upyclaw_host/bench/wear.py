@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from upyclaw_host.bench import memory_wear
 from upyclaw_host.bench.device_run import run_script
 
 NAME = "wear"
@@ -48,6 +49,7 @@ def run(progress: Callable[[str], None]) -> dict[str, Any]:
         elif line["rounds"]:
             within = max(line["share"].values()) <= TOOL_SHARE
         cases.append({"case": name, "within": within, **line})
+    result["memory"] = memory_wear.run(progress)
     return result
 
 
@@ -85,4 +87,5 @@ def render(result: dict[str, Any]) -> str:
         f" ({opening['idx']:,} bytes) and at most {opening['read_beside_idx']:,} bytes"
         f" (in budget: {_mark(opening['within'])})."
     )
+    lines.append(memory_wear.render(result["memory"]))
     return "\n".join(lines)
