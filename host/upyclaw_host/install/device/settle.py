@@ -48,6 +48,12 @@ def clear(folder):
     os.rmdir(folder)
 
 
+# After a cut inside a rename from folder to folder LittleFS lists the source folder wrongly until
+# something is written; an attempt to remove what is not there makes it put that right.
+try:
+    os.remove(READY + "/nothing")
+except OSError:
+    pass
 try:
     move(READY + "/root", "")
 except OSError as error:
