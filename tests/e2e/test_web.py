@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import http.server
 import json
+import os
 import socket
 import struct
 import subprocess
@@ -356,7 +359,11 @@ async def _never_reads(web: WebBoard) -> None:
 def test_four_pages_and_a_fifth(web: WebBoard) -> None:
     async def run() -> None:
         async with page(web) as a, page(web) as b, page(web) as c, page(web, user="phone") as d:
-            assert await asyncio.to_thread(upgrade, web) == 503
+            async with websockets.connect(f"ws://127.0.0.1:{web.port}/ws") as ws:
+                fifth = await Page(ws).login(web.owner)
+                assert fifth["ev"] == "refused"
+                assert fifth["again"] is True
+                assert "Four pages" in fifth["d"]
             answers = await asyncio.gather(*(one.chat("all at once") for one in (a, b, c, d)))
             assert [(text, end["ok"]) for text, end in answers] == [(TEXT, True)] * 4
             items, end = await a.ask("page", before=0, limit=50)
@@ -457,3 +464,114 @@ def test_link_and_code_in_the_terminal(web: WebBoard, capsys: pytest.CaptureFixt
     assert "█" in out or "▀" in out
     show_links(Console(width=60), {"why": "The page is off."})
     assert capsys.readouterr().out == "The page is off.\n"
+
+
+class _Model(http.server.BaseHTTPRequestHandler):
+    """A server for models that gives one answer."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        body = json.dumps(completion("From the network.")).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+
+def test_stuck_serial_line_does_not_stop_the_page(tmp_path: Path, template: Path) -> None:
+    """B24: half a character from the PC and a console that nobody reads, while a page chats."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), _Model)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    model = {"base_url": f"http://127.0.0.1:{server.server_port}/v1", "name": "m", "api_key": "k"}
+    with web_board(tmp_path, template, [say("x")], model=model) as web:
+        web._do(web.client.close())
+        line = os.open(web.board.port, os.O_RDWR | os.O_NOCTTY)
+        try:
+            os.write(line, b"\r\n\r\n\xe4")
+
+            async def run() -> None:
+                async with page(web) as one:
+                    for n in range(12):
+                        start = time.monotonic()
+                        text, end = await one.chat(f"Line {n}")
+                        assert end["ok"], end
+                        assert text == "From the network."
+                        assert time.monotonic() - start < 5
+                        os.write(line, b"what nobody reads the echo of " * 4)
+
+            asyncio.run(run())
+        finally:
+            os.close(line)
+    server.shutdown()
+
+
+def test_strangers_make_room(web: WebBoard) -> None:
+    """Sockets that do not log in keep nobody out."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(4):
+            s = stack.enter_context(socket.create_connection(("127.0.0.1", web.port), timeout=10))
+            s.sendall(
+                f"GET /ws HTTP/1.1\r\nHost: 127.0.0.1:{web.port}\r\nUpgrade: websocket\r\n"
+                "Connection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"
+                "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n".encode()
+            )
+            assert b" 101 " in s.recv(4096)
+
+        async def run() -> None:
+            async with page(web) as one:
+                assert (await one.chat("in spite of them"))[1]["ok"]
+
+        asyncio.run(run())
+
+
+def test_a_turn_outlives_its_page(tmp_path: Path, template: Path) -> None:
+    """The connection is lost in mid-turn: the answer is in the session, and `stop` still works."""
+    lines = [say("It went on.", delay_ms=1500), say("never", delay_ms=30_000)]
+    with web_board(tmp_path, template, lines) as web:
+
+        async def run() -> None:
+            async with page(web) as one:
+                await one.send("chat", text="and then the tunnel")
+            async with page(web) as two:
+                assert (await two.receive())["ev"] == "changed"
+                items, _ = await two.ask("page", before=0, limit=2)
+                assert [m["text"] for m in items] == ["It went on.", "and then the tunnel"]
+                async with page(web) as three:
+                    await three.send("chat", text="another tunnel")
+                await asyncio.sleep(0.3)
+                start = time.monotonic()
+                await two.ws.send('{"op":"stop"}')
+                assert (await two.receive())["ev"] == "changed"
+                assert time.monotonic() - start < 5
+
+        asyncio.run(run())
+
+
+def test_page_comes_with_the_wifi(tmp_path: Path, template: Path) -> None:
+    """The page starts once the board is on a network, and outlives a drop of it."""
+    world = tmp_path / "world.json"
+    home = {"networks": {"Home": {"password": "Tulip-4711-xyz", "rssi": -61}}}
+    world.write_text('{"networks": {}}')
+
+    def appear() -> None:
+        time.sleep(3)
+        world.write_text(json.dumps(home))
+
+    threading.Thread(target=appear).start()
+    with web_board(tmp_path, template, [say(TEXT, repeat=True)], wifi=world, host="") as web:
+
+        async def run() -> None:
+            async with page(web) as one:
+                assert (await one.chat("over Wi-Fi"))[1]["ok"]
+                world.write_text('{"networks": {}}')
+                await asyncio.sleep(4)
+                world.write_text(json.dumps(home))
+                await asyncio.sleep(1)
+                assert (await one.chat("and again"))[1]["ok"]
+
+        asyncio.run(run())
+        assert get(web, "/", Host="desk.local")[0] == 200

@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from selenium import webdriver
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -34,7 +35,7 @@ ANSWERS = [
     "Watering is due **tomorrow at 07:00**. The tomatoes get 400 ml each:\n"
     "```\nbed 1   400 ml\nbed 2   400 ml\n```\nShall I remember that?",
     "Noted: the gate code is `4417`.",
-    "好的，我记住了：大门密码是 4417。😀",
+    "大门密码是 4417。😀",
 ]
 SHOTS = os.environ.get("UPYCLAW_SCREENSHOTS")
 
@@ -86,10 +87,16 @@ class Browser:
         return self.driver.find_element(By.CSS_SELECTOR, css)
 
     def texts(self, css: str) -> list[str]:
-        return [e.text for e in self.driver.find_elements(By.CSS_SELECTOR, css)]
+        try:
+            return [e.text for e in self.driver.find_elements(By.CSS_SELECTOR, css)]
+        except StaleElementReferenceException:
+            return []  # just being replaced; whoever waits asks again
 
     def wait(self, what: Callable[[], Any], seconds: float = 15) -> Any:
-        return WebDriverWait(self.driver, seconds, 0.1).until(lambda _: what())
+        wait = WebDriverWait(
+            self.driver, seconds, 0.1, ignored_exceptions=[StaleElementReferenceException]
+        )
+        return wait.until(lambda _: what())
 
     def connected(self) -> None:
         self.wait(lambda: "up" in self.find("#dot").get_attribute("class"))
@@ -149,11 +156,11 @@ def test_log_in_chat_reload(web: WebBoard, browser: Browser) -> None:
     assert browser.texts(".m b") == ["tomorrow at 07:00"]
     browser.say("The gate code is 4417.")
     browser.said("The gate code is 4417.", "Noted: the gate code is 4417.")
-    browser.say("记住大门密码 4417 <b>&amp;</b>")
-    browser.said("记住大门密码 4417 <b>&amp;</b>", "好的，我记住了：大门密码是 4417。😀")
+    browser.say("大门密码是多少？ <b>&amp;</b>")
+    browser.said("大门密码是多少？ <b>&amp;</b>", "大门密码是 4417。😀")
     driver.refresh()
     browser.connected()
-    browser.said("记住大门密码 4417 <b>&amp;</b>", "好的，我记住了：大门密码是 4417。😀")
+    browser.said("大门密码是多少？ <b>&amp;</b>", "大门密码是 4417。😀")
     assert len(browser.texts(".m")) == 6
     browser.picture("page-light.png")
     browser.size(900, 700, dark=True)
@@ -260,3 +267,52 @@ def test_stop(tmp_path: Path, template: Path, browser: Browser) -> None:
         browser.find("#stop").click()
         browser.said("think long", "Stopped.")
         assert not browser.find("#stop").is_displayed()
+
+
+def test_edit_a_memory(tmp_path: Path, template: Path, browser: Browser) -> None:
+    facts = (
+        ("The gate code is with the neighbour", "home"),
+        ("User waters the tomatoes at 07:00", "garden; tomatoes"),
+        ("用户喜欢喝绿茶", "饮食"),
+    )
+    with web_board(tmp_path, template, [say("Yes.", repeat=True)], facts=facts) as web:
+        browser.driver.get(web.link)
+        browser.connected()
+        browser.view("memory")
+
+        def cards() -> list[str]:
+            return [text.split("\n")[0] for text in browser.texts("#memorylist > li")]
+
+        browser.wait(lambda: sorted(cards()) == sorted(content for content, _ in facts))
+        browser.picture("page-memory.png")
+        browser.find("#query").send_keys("tomatoes", Keys.ENTER)
+        browser.wait(lambda: cards() == ["User waters the tomatoes at 07:00"])
+        browser.find("#memorylist button:nth-of-type(2)").click()
+        text = browser.find("#memorylist textarea")
+        text.clear()
+        text.send_keys("User waters the tomatoes at 08:00")
+        browser.find("#memorylist form button.main").click()
+        browser.wait(lambda: cards() == ["User waters the tomatoes at 08:00"])
+        browser.find("#memorylist button:nth-of-type(1)").click()
+        browser.wait(lambda: "pinned" in browser.find("#memorylist").text)
+        browser.find("#memorylist button:nth-of-type(3)").click()
+        browser.wait(lambda: "manual" in browser.find("#memorylist .note").text)
+        browser.find("#query").clear()
+        browser.find("#query").send_keys("绿茶", Keys.ENTER)
+        browser.wait(lambda: cards() == ["用户喜欢喝绿茶"])
+        forget = browser.find("#memorylist button:nth-of-type(4)")
+        forget.click()
+        assert forget.text == "Really delete?"
+        forget.click()
+        browser.wait(lambda: "Nothing found." in browser.find("#memorylist").text)
+        # the board itself says the same
+        listed = web.serial("/memory list").text
+        assert "08:00" in listed
+        assert "绿茶" not in listed
+        browser.view("profile")
+        browser.wait(lambda: len(browser.texts("#profilelist textarea")) == 3)
+        user = browser.find("#profilelist textarea[aria-label=user]")
+        user.send_keys("Name: Ada")
+        user.find_element(By.XPATH, "./following-sibling::*//button[1]").click()
+        browser.wait(lambda: "Ada" in web.serial("/profile show user").text)
+        assert browser.complaints() == []

@@ -36,19 +36,48 @@ def make_flash(path: Path) -> Path:
     return path
 
 
+def _memory(folder: Path, facts: tuple[tuple[str, str], ...]) -> dict[str, bytes]:
+    """The files of a long-term memory that holds `facts`, made by the board's own code."""
+    if not facts:
+        return {}
+    from upyclaw.memory.store import MemoryStore
+
+    store = MemoryStore(str(folder))
+    for content, tags in facts:
+        store.store(content, tags)
+    store.flush()
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
 class WebBoard:
     """The board, its serial chat with the model behind it, and the links to its page."""
 
-    def __init__(self, folder: Path, template: Path, script: Scripted, **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        template: Path,
+        script: Scripted,
+        model: dict[str, Any] | None = None,
+        wifi: Path | None = None,
+        facts: tuple[tuple[str, str], ...] = (),
+        **settings: Any,
+    ) -> None:
         self.flash = folder / "flash.img"
         shutil.copy(template, self.flash)
         self.port = free_port()
         web = {"enabled": "on", "host": "127.0.0.1", "port": self.port, **settings}
         config = {"name": "desk", "web": web, "network": {"access_point": "off"}}
+        if model:
+            config["model"] = model
         with open_image(self.flash, write=True) as image:
             image.write("/config.json", json.dumps(config).encode())
+            if wifi:
+                known = {"networks": [{"ssid": "Home", "password": "Tulip-4711-xyz"}]}
+                image.write("/wifi.json", json.dumps(known).encode())
+            for name, data in _memory(folder / "memory", facts).items():
+                image.write(f"/data/memory/{name}", data)
         self.script = script
-        self.board = SimBoard(self.flash, BOARD)
+        self.board = SimBoard(self.flash, BOARD, network=wifi)
         self.logs: list[str] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -95,6 +124,8 @@ class WebBoard:
 def web_board(
     folder: Path, template: Path, lines: list[dict[str, Any]], **settings: Any
 ) -> Iterator[WebBoard]:
+    """`settings` are those of the page, but for these: `model`; `wifi`, a scripted world of Wi-Fi;
+    `facts`, what the board remembers, (content, tags) each."""
     board = WebBoard(folder, template, Scripted(folder, lines), **settings)
     try:
         yield board

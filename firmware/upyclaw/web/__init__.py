@@ -40,7 +40,7 @@ async def serve(app):
     while not _address(app):
         await sleep_ms(1000)
     address = _address(app)
-    server = Server(app)
+    server = app.pages = Server(app)
     links = {"op": "web"}
 
     def tell(port):
@@ -59,4 +59,5 @@ def _address(app):
     fixed = app.settings["web"]["host"]
     if fixed or app.net is None:
         return fixed
-    return app.net.about().get("ip", "")
+    address = app.net.about().get("ip", "")
+    return "" if address == "0.0.0.0" else address  # off the network, not noticed yet

@@ -84,7 +84,7 @@ def _status(client):
         "limit": app.store.limit,
         "blocked": session.blocked,
         "clock": unix_time(),
-        "memories": None if client.memory() is None else len(client.memory()),
+        "memories": len(client.mind().store) if client.mind() else None,
     }
 
 
@@ -102,12 +102,10 @@ async def _sessions(client, ident):
 
 
 def _profile(client, verb, message):
-    memory = client.memory()
-    if memory is None:
+    mind = client.mind()
+    if mind is None:
         return {"ok": False, "error": _NO_MEMORY}
-    from upyclaw.memory.profile import Profile
-
-    profile = Profile(memory.root)
+    profile = mind.profile()
     name = str(message.get("file", ""))
     try:
         if verb == "show":
@@ -124,9 +122,10 @@ def _profile(client, verb, message):
 
 
 async def _memory(client, ident, verb, message):
-    memory = client.memory()
-    if memory is None:
+    mind = client.mind()
+    if mind is None:
         return {"ok": False, "error": _NO_MEMORY}
+    memory = mind.store
     name = str(message.get("memory", ""))
     if verb == "list":
         return await _items(client, ident, memory, memory.slots())

@@ -13,7 +13,6 @@ from upyclaw.web.conn import Gone
 
 LINE = 4096  # bytes of one line of chat from a page, told in `hello`
 _LOGIN_MS = const(10000)
-_TURNS = const(3)  # the turn in work and those that wait behind it
 _STALL_MS = const(
     3000
 )  # what a page may hold up one turn in all; then the turn goes on without it
@@ -75,7 +74,6 @@ class Client:
         self.ws = ws
         self.chat = ""
         self.owner = False
-        self._turns = {}  # id -> task
 
     async def run(self):
         """Serve the page until it is gone. Raises Gone and what a broken message raises."""
@@ -88,10 +86,10 @@ class Client:
         """Send one event (a dict) within `ms`. Raises Gone."""
         await self.ws.send(json.dumps(event).encode(), ms)
 
-    async def told(self):
-        """Another page of this chat changed something."""
+    async def tell(self, event):
+        """Send an event that answers nothing; never raises."""
         try:
-            await self.say({"ev": "changed"})
+            await self.say(event)
         except Gone:
             pass
 
@@ -102,15 +100,21 @@ class Client:
         user = str(message.get("user", "me"))
         problem = "Wrong token: take the link that the board shows on its serial line."
         who = 0
+        again = False  # the token may be right: the page keeps it and asks again later
         try:
             who = self.server.guard.check(str(message.get("token", "")), self.ws.conn.peer)
         except Locked as e:
             problem = "Too many wrong tokens; try again in {} s.".format(e.args[0])
+            again = True
         if who and not _user_ok(user):
             who = 0
             problem = "A user's name has 1 to 16 letters, digits, _ or -."
+        if who and self.server.full():
+            who = 0
+            problem = "Four pages are open already; close one."
+            again = True
         if not who:
-            await self.say({"ev": "refused", "d": problem})
+            await self.say({"ev": "refused", "d": problem, "again": again})
             self.ws.conn.kill()
             return False
         self.owner = who == OWNER
@@ -122,7 +126,7 @@ class Client:
                 "name": app.settings["name"],
                 "board": app.board(),
                 "owner": self.owner,
-                "memory": self.memory() is not None,
+                "memory": self.mind() is not None,
                 "line": LINE,
                 "session": app.agent.map(self.chat).current()[0],
                 "d": GREETING,
@@ -130,11 +134,9 @@ class Client:
         )
         return True
 
-    def memory(self):
-        """The memory store if this page may see it, else None (B32)."""
-        if self.app.sees_memory(self.chat):
-            return getattr(self.app, "memory", None)
-        return None
+    def mind(self):
+        """The long-term memory (mind.py) if this page may see it, else None (B32)."""
+        return self.app.mind if self.app.sees_memory(self.chat) else None
 
     async def _take(self, message):
         op = message.get("op")
@@ -154,16 +156,14 @@ class Client:
         """Answer `line` in a task of its own, so that the page can say `stop` meanwhile."""
         sink = WebSink(self.ws, ident)
         problem = None
-        if len(self._turns) >= _TURNS:
-            problem = "Two lines are waiting already; this one was not taken."
-        elif len(line.encode()) > LINE:
+        if len(line.encode()) > LINE:
             problem = "Your line is longer than {} bytes; send it in parts.".format(LINE)
+        elif not self.server.start(self.chat, self._turn(line, sink)):
+            problem = "Other lines are waiting already; this one was not taken."
         if problem:
             asyncio.create_task(sink.end({"ok": False, "error": problem}))
-        else:
-            self._turns[ident] = asyncio.create_task(self._turn(ident, line, sink))
 
-    async def _turn(self, ident, line, sink):
+    async def _turn(self, line, sink):
         try:
             try:
                 fields = await self.app.answer(self.chat, line, sink)
@@ -171,13 +171,8 @@ class Client:
                 fields = {"ok": False, "error": "Stopped."}
             await sink.end(fields)
         finally:
-            self._turns.pop(ident, None)
+            self.server.ended()
         self.server.changed(self)
-
-    def stop(self):
-        """End the turns in work and in waiting; what was said so far is kept."""
-        for task in list(self._turns.values()):
-            task.cancel()
 
     async def _api(self, op, ident, message):
         start = {"ok": True, "heap_free": mem_free()}

@@ -110,6 +110,8 @@ class _Reader:
 
     async def _copy(self, i, entry, text):
         kind, start, end = text
+        if self._moved(i, entry):
+            return
         self.sent += end - start
         pieces = self._span(i, start, end)
         if kind == DIRTY:
@@ -118,10 +120,14 @@ class _Reader:
             pieces = clean_string(pieces)
         for piece in pieces:
             await self._ws.part(piece)
-            # While we waited a turn may have ended with compaction, and the record moved.
-            if i >= self._session.count or self._session.entry(i) != entry:
-                self.changed = True
+            if self._moved(i, entry):
                 return
+
+    def _moved(self, i, entry):
+        # While we waited for the socket a turn may have ended with compaction.
+        if i >= self._session.count or self._session.entry(i) != entry:
+            self.changed = True
+        return self.changed
 
     def _span(self, i, start, end):
         at = 0

@@ -20,9 +20,12 @@ try:
 except ImportError:
     from microdot import microdot
 
-PAGES = 4  # WebSockets
+PAGES = 4  # logged in
+_STRANGERS = const(2)  # about to
 CONNS = 7  # these and requests in work
 _CHECK_MS = const(500)
+_TURNS = const(3)  # of one chat: the one in work and those that wait behind it
+_ALL_TURNS = const(6)
 _WAITING = const(4)  # connections that wait for one in work to end
 _TRIES = const(30)  # looks at it, every 100 ms
 _LOW = const(12000)  # free bytes of heap below which nobody new comes in
@@ -56,6 +59,7 @@ class Server:
         self.clients = []
         self._conns = []
         self._waiting = 0
+        self._turns = []  # (task, chat)
         self._faults = 0
         request = microdot.Request
         request.max_content_length = request.max_body_length = 0
@@ -93,17 +97,42 @@ class Server:
             for conn in self._conns:
                 conn.task.cancel()
 
+    def full(self):
+        """True if no further page may log in."""
+        return len([client for client in self.clients if client.chat]) >= PAGES
+
+    def start(self, chat, turn):
+        """Run coroutine `turn` of `chat` as a task; it lives on when its page is gone. False if
+        too many wait already."""
+        mine = [pair for pair in self._turns if pair[1] == chat]
+        if len(mine) >= _TURNS or len(self._turns) >= _ALL_TURNS:
+            turn.close()
+            return False
+        self._turns.append((asyncio.create_task(turn), chat))
+        return True
+
+    def ended(self):
+        """The turn of the current task is over."""
+        task = asyncio.current_task()
+        self._turns = [pair for pair in self._turns if pair[0] is not task]
+
     def stop(self, chat):
-        """End the turns of all pages of `chat`."""
-        for client in self.clients:
-            if client.chat == chat:
-                client.stop()
+        """End the turns of `chat`, those in work and those that wait."""
+        for task, owner in self._turns:
+            if owner == chat:
+                task.cancel()
 
     def changed(self, source):
         """Tell the other pages of the same chat to look again."""
         for client in self.clients:
             if client is not source and client.chat == source.chat:
-                asyncio.create_task(client.told())
+                asyncio.create_task(client.tell({"ev": "changed"}))
+
+    def note(self, sid, sentence):
+        """Tell the pages of the chat that session `sid` belongs to."""
+        for client in self.clients:
+            if client.chat and sid.startswith(client.chat + ":"):
+                asyncio.create_task(client.tell({"ev": "note", "d": sentence}))
 
     def crowded(self):
         """True while several pages are open: their code stays in the heap then."""
@@ -184,8 +213,10 @@ class Server:
         upgrade = (headers.get("Upgrade") or "").lower() == "websocket"
         if not upgrade or len(key) != 24 or headers.get("Sec-WebSocket-Version") != "13":
             return "Not a WebSocket of version 13", 400
-        if len(self.clients) >= PAGES:
-            return "{} pages are open already; close one.".format(PAGES), 503
+        strangers = [client for client in self.clients if not client.chat]
+        if len(strangers) >= _STRANGERS:
+            # Whoever holds the door without a token makes room for the next one.
+            strangers[0].ws.conn.kill()
         conn = request.sock[0]
         ws = Socket(conn)
         await ws.accept(key)

@@ -97,9 +97,10 @@ function connect() {
     let message;
     // A message that the board had to give up in the middle is no JSON.
     try { message = JSON.parse(e.data); } catch { return; }
-    if (message.ev === "refused") { refused = true; enter(message.d); }
+    if (message.ev === "refused") { refused = !message.again; wait = 10000; enter(message.d, message.again); }
     else if (message.ev === "hello") welcome(message);
     else if (message.ev === "changed") { if (!calls.size) reload(); else stale = true; }
+    else if (message.ev === "note" && !message.id) { messages.append(bubble("note", message.d)); if (atEnd()) toEnd(); }
     else if (calls.has(message.id)) calls.get(message.id)(message);
   };
   socket.onclose = () => {
@@ -134,13 +135,13 @@ function up(yes) {
   dress();
 }
 
-function enter(problem) {
+function enter(problem, keep) {
   up(false);
-  store("token", null);
+  if (!keep) store("token", null);
   $("nav").hidden = true;
   for (const el of document.querySelectorAll("main > section")) el.hidden = el.id !== "login";
   $("refused").textContent = problem || "";
-  $("token").value = "";
+  $("token").value = keep ? token : "";
   $("token").focus();
 }
 $("loginform").onsubmit = (e) => {
