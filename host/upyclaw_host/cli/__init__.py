@@ -16,6 +16,7 @@ _COMMANDS = {
     "sim": "sim",
     "relay": "relay",
     "session": "session",
+    "memory": "memory",
     "flash": "flash",
     "boards": "boards",
     "install": "install",
