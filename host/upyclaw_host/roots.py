@@ -50,6 +50,28 @@ def root_certificates(base_url: str) -> bytes | None:
         return usual_roots()
 
 
+def for_settings(
+    after: dict[str, Any], before: dict[str, Any], held: bytes | None
+) -> dict[str, bytes]:
+    """Path -> roots to put on a board whose settings become `after`; nothing where what is there
+    will do. `held`: the board's file of roots, None if it has none. Raises UserError."""
+    url = str(_model(after).get("base_url", ""))
+    if not url or (held is not None and url == _model(before).get("base_url")):
+        return {}
+    roots = root_certificates(url)
+    return {} if roots is None else {ca_path(after): roots}
+
+
+def ca_path(board_settings: dict[str, Any]) -> str:
+    """Where a board with these settings looks for its roots."""
+    return str(_model(board_settings).get("ca") or BOARD_FILE)
+
+
+def _model(board_settings: dict[str, Any]) -> dict[str, Any]:
+    group = board_settings.get("model")
+    return group if isinstance(group, dict) else {}
+
+
 def asked_root(host: str, port: int, context: ssl.SSLContext | None = None) -> bytes:
     """The root (DER) that the chain of the server at `host` leads to. Raises OSError."""
     context = context or ssl.create_default_context(cafile=certifi.where())

@@ -14,6 +14,7 @@ from typing import Any
 import click
 from rich.console import Console
 
+from upyclaw_host import roots
 from upyclaw_host.boards import BoardSpec, load_board
 from upyclaw_host.cli.progress import byte_bar, set_total
 from upyclaw_host.errors import UserError
@@ -37,6 +38,7 @@ class Job:
     image: MicroPythonImage | None
     erase_memory: bool
     given: settings.Settings
+    ca: bytes | None
     check: bool
     backup_to: Path | None
     ask: bool
@@ -62,6 +64,12 @@ class Job:
 @click.option("--config", type=click.Path(path_type=Path), help="A TOML file with settings.")
 @click.option("--name", "called", help="What the board is called.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A setting of the board.")
+@click.option(
+    "--ca",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="CA of the model server, DER or PEM; without it the server's usual root is taken.",
+)
 @click.option("--check", is_flag=True, help="Have the board hash its files, trust no list.")
 @click.option(
     "--backup",
@@ -81,6 +89,7 @@ def command(
     config: Path | None,
     called: str | None,
     sets: tuple[str, ...],
+    ca: Path | None,
     check: bool,
     backup_to: Path | None,
     no_backup: bool,
@@ -109,6 +118,7 @@ def command(
         image=read_image(image, spec) if image else None,
         erase_memory=erase_memory,
         given=given,
+        ca=roots.read_ca(ca.read_bytes(), str(ca)) if ca else None,
         check=check,
         backup_to=None if no_backup else (backup_to or _backup_folder(spec)),
         ask=interactive and not given,
@@ -249,6 +259,7 @@ def _put(job: Job, repl: Repl, wanted: dict[str, bytes]) -> None:
         job.say(f"{settings.CONFIG} on the board was broken; it is kept as {settings.CONFIG}.old.")
     if there is None or settings.on_board(content) != there:
         found.files[settings.CONFIG] = content
+    found.files.update(_roots(job, repl, settings.on_board(content) or {}, there or {}))
     for path, saved in found.kept.items():
         job.say(f"{path} was not ours; it is kept as {saved}.")
     job.report["sent"] = sorted(found.files)
@@ -258,6 +269,17 @@ def _put(job: Job, repl: Repl, wanted: dict[str, bytes]) -> None:
             firmware.apply(repl, found, wanted, advance)
     else:
         job.say("The board has this version already.")
+
+
+def _roots(
+    job: Job, repl: Repl, after: settings.Settings, before: settings.Settings
+) -> dict[str, bytes]:
+    """The root certificates to put on the board, if it needs other ones."""
+    path = roots.ca_path(after)
+    held = repl.text(path)
+    if job.ca is not None:
+        return {} if held == job.ca else {path: job.ca}
+    return roots.for_settings(after, before, held)
 
 
 def _questions(job: Job) -> settings.Settings:
