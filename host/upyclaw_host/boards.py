@@ -26,7 +26,7 @@ SESSION_LIMIT = 153600
 # of the firmware that waits to be put in place, and the blocks LittleFS moves data with.
 # Every file takes whole blocks, so the firmware needs three times its bytes; a test compares.
 MEMORY_RESERVE = 128 * 1024
-UPDATE_RESERVE = 512 * 1024
+UPDATE_RESERVE = 640 * 1024
 FIRMWARE_RESERVE = 640 * 1024
 
 
