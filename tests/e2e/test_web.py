@@ -575,3 +575,28 @@ def test_page_comes_with_the_wifi(tmp_path: Path, template: Path) -> None:
 
         asyncio.run(run())
         assert get(web, "/", Host="desk.local")[0] == 200
+
+
+def test_guests_and_memory(tmp_path: Path, template: Path) -> None:
+    """B32: what the owner told is not told to guests, unless the setting says so."""
+    facts = (("User keeps the spare key under the blue pot", "home"),)
+    question = "Where does the user keep the spare key?"
+
+    async def ask(web: WebBoard, token: str) -> str:
+        async with page(web, token, "a1b2") as one:
+            _, end = await one.chat(question)
+            assert end["ok"], end
+        return json.dumps(web.script.requests()[-1], ensure_ascii=False)
+
+    for number, (setting, owner, guest) in enumerate(
+        (("owner", True, False), ("all", True, True), ("nobody", False, False))
+    ):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        with web_board(
+            folder, template, [say("Hm.", repeat=True)], facts=facts, memory=setting
+        ) as web:
+            assert ("blue pot" in asyncio.run(ask(web, web.owner))) is owner, setting
+            assert ("blue pot" in asyncio.run(ask(web, web.guest))) is guest, setting
+            assert web.serial(question).ok
+            assert "blue pot" in json.dumps(web.script.requests()[-1])
