@@ -4,7 +4,7 @@ import json
 import os
 
 from upyclaw.compat import json_loads
-from upyclaw.memory import filter, gates, safety
+from upyclaw.memory import filter, gates, safety, spot
 from upyclaw.memory.store import MemoryStore
 
 
@@ -56,7 +56,7 @@ def test_filter_vectors():
     for line in vectors["lines"]:
         assert filter.why_not(line["text"]) == line["skip"], line
     for line in vectors["orders"]:
-        assert list(filter.order(line["text"])) == [line["kind"], line["what"]], line
+        assert list(spot.order(line["text"])) == [line["kind"], line["what"]], line
     assert len(vectors["lines"]) > 100
 
 

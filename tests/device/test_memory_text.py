@@ -3,7 +3,7 @@
 import os
 
 from upyclaw.compat import json_loads
-from upyclaw.memory import dedupe, record, text
+from upyclaw.memory import dedupe, record, terms, text
 
 
 def data(name):
@@ -67,12 +67,12 @@ def test_cuts_fall_on_characters():
 
 
 def test_terms():
-    assert text.terms("") == []
-    assert text.terms("?!") == []
-    assert text.terms("The user likes to drink teas, doesn't he?") == ["drink", "tea", "doesn"]
-    assert text.terms("我喝乌龙茶") == ["我喝", "喝乌", "乌龙", "龙茶"]
-    assert text.terms("灯 C++ 17") == ["灯", "c++", "17"]
-    assert len(text.terms(" ".join([str(i) for i in range(500)]), 24)) == 24
+    assert terms.terms("") == []
+    assert terms.terms("?!") == []
+    assert terms.terms("The user likes to drink teas, doesn't he?") == ["drink", "tea", "doesn"]
+    assert terms.terms("我喝乌龙茶") == ["我喝", "喝乌", "乌龙", "龙茶"]
+    assert terms.terms("灯 C++ 17") == ["灯", "c++", "17"]
+    assert len(terms.terms(" ".join([str(i) for i in range(500)]), 24)) == 24
 
 
 def test_metadata_vectors():

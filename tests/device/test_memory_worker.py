@@ -285,9 +285,11 @@ async def test_tools(root):
     class Turn:
         untrusted = False
         facts = None
+        labels = None
 
     turn = Turn()
     turn.facts = []
+    turn.labels = []
 
     async def call(name, **args):
         return json_loads((await tools[name].run(args, turn)).encode())

@@ -1,20 +1,31 @@
 """The memory that outlives sessions: long-term items, their extraction, the profile files.
 
 Owns everything under /data/memory. Must not import channels, llm or session code: it gets a path,
-callables and a clock. Modules that are not needed on every turn are loaded when used and dropped.
+callables and a clock. On the chip code lies in the heap, so modules that are not needed between
+turns are loaded when used and dropped.
 """
 
 import sys
 
 from ..compat import MICROPYTHON
 
+_PREFIX = "upyclaw.memory."
+# What holds data between turns.
+_STAYS = ("store", "worker", "tool")
+
 
 def drop(name):
-    """Unload the module `name` of this package: on the chip its code lies in the heap."""
+    """Unload the module `name` of this package."""
     if MICROPYTHON:
-        package = sys.modules["upyclaw.memory"]
-        sys.modules.pop("upyclaw.memory." + name, None)
+        sys.modules.pop(_PREFIX + name, None)
         try:
-            delattr(package, name)
+            delattr(sys.modules[_PREFIX[:-1]], name)
         except (AttributeError, KeyError):
             pass
+
+
+def drop_all():
+    """Unload every module of this package but those that hold data."""
+    for name in list(sys.modules):
+        if name.startswith(_PREFIX) and name[len(_PREFIX) :] not in _STAYS:
+            drop(name[len(_PREFIX) :])

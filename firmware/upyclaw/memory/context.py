@@ -6,9 +6,6 @@ words last.
 """
 
 from ..compat import const
-from . import drop
-from .recall import auto
-from .safety import quoted
 
 # Names of the sections, as the reference has them.
 PROFILE = "Editable Profile Memory"
@@ -47,6 +44,10 @@ def stable_parts(store, profile=None, mode="full", tools=True):
     if mode == "light":
         parts.append((MEMORY, lambda: _light(store)))
     elif mode == "full":
+        if tools:
+            # Made now, so that nothing is loaded while the request goes out.
+            for _ in store.catalogue():
+                pass
         parts.append((MEMORY, lambda: _labels(store, tools)))
     return parts
 
@@ -54,8 +55,11 @@ def stable_parts(store, profile=None, mode="full", tools=True):
 def _labels(store, tools):
     yield _WITH_TOOLS if tools else _WITHOUT
     if tools:
-        for piece in store.catalogue():
-            yield piece
+        # Mostly kept from the turn before: then no code has to be loaded.
+        if store.label_list is None or store.bytes < 0:
+            for _ in store.catalogue():
+                pass
+        yield store.label_list or b"(none)\n"
 
 
 def _light(store):
@@ -67,21 +71,25 @@ def _light(store):
         if n > _LIGHT:
             break
         yield piece
-    drop("derived")
 
 
 def recalled(store, text, most=3):
     """Section with up to `most` items that fit the user's words strongly, or None.
 
-    Quoted data, one line each (B31). A hit counts as an access, at most one an hour.
+    Quoted data, one line each (B31). A hit counts as an access, at most one an hour. Afterwards
+    the store sleeps.
     """
+    from .recall import auto
+    from .safety import quoted
+
     slots = auto(store.open(), text, most)
-    if not slots:
-        return None
     lines = [_QUOTE]
     now = store.clock()
     for slot in slots:
         lines.append(b"- " + quoted(store.text_of(slot, b"content")).encode() + b"\n")
         if now and now - store.table.updated[slot] >= _HOUR:
             store.touch(slot)
+    store.sleep()
+    if not slots:
+        return None
     return RECALLED, lambda: lines

@@ -4,7 +4,9 @@ Owns: the word lists and patterns for it (docs/memory.md, "Filter"). Must not kn
 doubt a line is a statement: a wasted model call costs tokens, a lost fact costs trust.
 """
 
-from .text import clean, fold, is_cjk, norm, strip, terms
+from .spot import first_words, order_in, sentences
+from .terms import terms
+from .text import fold, is_cjk, norm
 
 # The whole line in normal form.
 _SMALL_TALK = (
@@ -78,55 +80,6 @@ _SELF = (
 )
 _SELF_CJK = "我俺咱私僕俺나저내제"
 
-_REMEMBER = (
-    "please remember|remember|please note|note to self|make a note|take a note|memorize|"
-    "memorise|keep in mind|bear in mind|don't forget|do not forget|can you remember|"
-    "could you remember|i want you to remember|merk dir|merke dir|bitte merk dir|"
-    "bitte merke dir|vergiss nicht|notiere|retiens|souviens-toi|n'oublie pas|note que|"
-    "recuerda|no olvides|anota|запомни|пожалуйста, запомни|не забудь|запиши"
-)
-_REMEMBER_CJK = (
-    "请记住|請記住|请你记住|帮我记住|帮我记下|帮我记一下|你要记住|记住|記住|记下来|记下|記下|"
-    "记一下|記一下|请记下|请记得|别忘了|別忘了|不要忘记|不要忘了|覚えておいて|覚えて|"
-    "メモして|기억해줘|기억해"
-)
-_FORGET = (
-    "please forget|forget|delete the memory|delete memory|remove the memory|vergiss|"
-    "bitte vergiss|oublie|olvida|забудь"
-)
-_FORGET_CJK = "请忘记|请忘掉|忘记|忘掉|忘了|請忘記|忘記|忘れて|잊어줘"
-# What may stand between the order and the fact. Lists with | are divided by it.
-_THAT = "that |this: |this, |the fact that |about |dass |que |qu'|что |of |for me "
-
-
-def sentences(text):
-    """[(text, mark)] of a line: mark is "?" or "."; line breaks end a sentence too."""
-    out = []
-    start = 0
-    n = len(text)
-    for i, ch in enumerate(text):
-        end = ch in "?？。！!\n;；" or (ch == "." and (i + 1 == n or text[i + 1] in " \n"))
-        if end:
-            piece = text[start:i].strip()
-            if piece:
-                out.append((piece, "?" if ch in "?？" else "."))
-            start = i + 1
-    piece = text[start:].strip()
-    if piece:
-        out.append((piece, "."))
-    return out
-
-
-def _first(folded, n=3):
-    return [w.strip(",.:;\"'()") for w in folded.split()[:n]]
-
-
-def _has_cjk(text):
-    for ch in text:
-        if is_cjk(ord(ch)):
-            return True
-    return False
-
 
 def _asks(piece):
     """True if the clause is a question by its words, mark or not."""
@@ -134,7 +87,7 @@ def _asks(piece):
     for word in _ASK_CJK.split("|"):
         if word in folded:
             return True
-    words = _first(folded)
+    words = first_words(folded)
     if len(words) > 1 and words[0] in (
         "and",
         "but",
@@ -179,17 +132,17 @@ def statements(text):
     out = []
     for piece, mark in sentences(text):
         if mark != "?":
-            if not _asks(piece) or _order(piece)[0]:
+            if not _asks(piece) or order_in(piece)[0]:
                 out.append(piece)
             continue
-        if _order(piece)[0]:
+        if order_in(piece)[0]:
             out.append(piece)
             continue
         # A clause before the question may state something about the user.
         clauses = []
         for part in piece.replace("，", ",").split(","):
             clauses.append(part.strip())
-        words = _first(fold(clauses[0]))
+        words = first_words(fold(clauses[0]))
         if _asks(clauses[0]) or (words and " " + words[0] + " " in _ASK):
             continue
         if len(clauses) == 1 and " " + words[0] + " " in _SELF and len(piece.split()) > 3:
@@ -231,10 +184,10 @@ def why_not(text):
 
 
 def _is_request(piece):
-    if _order(piece)[0] or _is_self(
+    if order_in(piece)[0] or _is_self(
         piece.replace("帮我", "").replace("给我", "").replace("告诉我", "")
     ):
-        words = _first(fold(piece))
+        words = first_words(fold(piece))
         # "tell me a joke" speaks of nobody.
         return (
             words[1:2] == ["me"]
@@ -245,69 +198,10 @@ def _is_request(piece):
     for word in _REQUEST_CJK.split("|"):
         if folded.startswith(word):
             return True
-    words = _first(folded)
+    words = first_words(folded)
     if words and words[0] in ("please", "bitte", "now", "then", "пожалуйста"):
         words = words[1:]
     return len(words) > 1 and " " + words[0] + " " in _REQUEST
-
-
-def _after(text, folded, starts, blank):
-    """What follows one of `starts` in `text`, or None."""
-    for word in starts.split("|"):
-        if folded.startswith(word):
-            rest = text[len(word) :]
-            if blank and rest and rest[0] not in " :,：，":
-                continue
-            colon = rest.lstrip(" ")[:1] in (":", "：")
-            while rest and rest[0] in " :,：，":
-                rest = rest[1:]
-            return rest, colon
-    return None
-
-
-def _order(text):
-    """("store"|"forget"|"", what) of one line; see `order`."""
-    # fold keeps the number of characters but for ß, which no order begins with.
-    head = fold(text[:40]).replace("’", "'")
-    for kind, plain, cjk in (
-        ("store", _REMEMBER, _REMEMBER_CJK),
-        ("forget", _FORGET, _FORGET_CJK),
-    ):
-        found = _after(text, head, plain, True) or _after(text, head, cjk, False)
-        if not found:
-            continue
-        rest, colon = found
-        that = False
-        for word in _THAT.split("|"):
-            if fold(rest[: len(word)]) == word:
-                rest = rest[len(word) :]
-                that = True
-                break
-        if not strip(rest, " .!?。！？"):
-            continue
-        words = _first(fold(rest), 2)
-        first = words[0] if words else ""
-        # A reminder, a reminiscence, or no order at all.
-        if not colon and not that and first in ("to", "me", "when", "how", "what", "it", "about"):
-            continue
-        if not colon and first in ("it", "this", "them", "everything"):
-            continue
-        return kind, rest
-    return "", ""
-
-
-def order(text):
-    """An order to the memory in the user's own words: ("store", fact), ("forget", what), ("", "").
-
-    `Remember: bin day is Thursday` · `记住：我对花生过敏` · `Forget that I like tea`. Only where
-    the line begins with it, and never a question.
-    """
-    text = clean(text)
-    pieces = sentences(text)
-    if not pieces or (pieces[0][1] == "?" and fold(text[:3]) not in ("can", "cou")):
-        return "", ""
-    kind, rest = _order(text)
-    return kind, rest.strip(" ")
 
 
 # Where a Chinese fact goes on after its subject.

@@ -10,7 +10,8 @@ from . import record
 from .filter import statements
 from .recall import search
 from .safety import is_order, mask
-from .text import clean, cut, fold, shares, terms
+from .terms import shares, terms
+from .text import clean, cut, fold
 
 MOST = const(3)
 # Bounds of what is looked at in a reply.

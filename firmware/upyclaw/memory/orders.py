@@ -1,15 +1,12 @@
-"""Direct orders to the memory, obeyed by code: `Remember: bin day is Thursday`, `Forget that I
-...`.
+"""Direct orders to the memory, obeyed by code: `Remember: bin day is Thursday`, `Forget that ...`.
 
-Owns: carrying out what filter.order recognised, and the sentence that confirms it (B58). Must not
-call a model. The sentence exists only when the record is on flash.
+Owns: carrying out what spot.py recognised, and the sentence that confirms it (B58). Must not call
+a model. The sentence exists only when the record is on flash. Every line of the user passes here,
+so what only an order needs is loaded when there is one.
 """
 
-from .filter import label_for, order, sentences, why_not
-from .gates import only_match
-from .recall import search
-from .safety import is_order, mask
-from .text import fold, strip, terms
+from .spot import order, sentences
+from .text import fold, strip
 
 
 class Answer:
@@ -29,14 +26,19 @@ def obey(store, text, secrets=()):
     Raises StorageError: then nothing was stored, and nothing may be confirmed.
     """
     kind, what = order(text)
+    answer = None
     if kind == "store":
-        return _remember(store, what, secrets)
-    if kind == "forget":
-        return _forget(store, what)
-    return None
+        answer = _remember(store, what, secrets)
+    elif kind == "forget":
+        answer = _forget(store, what)
+    store.sleep()
+    return answer
 
 
 def _remember(store, what, secrets):
+    from .filter import why_not
+    from .safety import is_order, mask
+
     # `Remember that I'm vegan. What can I cook?`: the question is not part of the fact.
     pieces = sentences(what)
     fact = [pieces[0][0]] if pieces else []
@@ -71,10 +73,18 @@ def labels_for(store, content):
     for _, label, _ in store.labels():
         if len(found) < 2 and len(label) > 1 and fold(label) in folded:
             found.append(label)
-    return found or [label_for(content)]
+    if not found:
+        from .filter import label_for
+
+        found.append(label_for(content))
+    return found
 
 
 def _forget(store, what):
+    from .gates import only_match
+    from .recall import search
+    from .terms import terms
+
     id = only_match(store, what)
     if id:
         labels = store.forget(id)

@@ -7,8 +7,7 @@ place.
 """
 
 from ..compat import const, utf8_clean
-from ..storage.files import StorageError, make_dirs, remove, size, wrap, write_file
-from .safety import mask
+from ..storage.files import StorageError, remove, size, wrap
 
 # Bytes of one file. All three are sent with every turn.
 LIMIT = const(1500)
@@ -56,26 +55,15 @@ class Profile:
 
     def write(self, name, text):
         """Replace a file. The text is cleaned of control characters and masked secrets."""
-        path = self.path(name)
-        text = checked(text)
-        make_dirs(self.root)
-        write_file(path, text.encode() + b"\n")
-        return text
+        from .profile_edit import write
+
+        return write(self, name, text)
 
     def edit(self, name, old, new):
         """Replace the one place where `old` stands by `new`; an empty `old` appends a line."""
-        text = self.read(name)
-        if old:
-            if text.count(old) != 1:
-                raise ValueError(
-                    "The text to replace stands {} times in {}.md, not once.".format(
-                        text.count(old), name
-                    )
-                )
-            text = text.replace(old, new)
-        else:
-            text = text + "\n" + new if text else new
-        return self.write(name, text)
+        from .profile_edit import edit
+
+        return edit(self, name, old, new)
 
     def reset(self, name):
         """Go back to the default."""
@@ -90,22 +78,3 @@ class Profile:
                 continue
             if text:
                 yield "{} ({}.md):\n{}\n\n".format(_TITLES[name], name, text).encode()
-
-
-def checked(text):
-    """`text` fit for a profile file. ValueError if it is too long or holds role marks."""
-    out = []
-    for line in text.split("\n"):
-        line = "".join([ch for ch in line if ord(ch) >= 32 and ord(ch) != 127]).rstrip(" ")
-        low = line.encode().lower().lstrip()
-        if low.startswith((b"system:", b"<|", b"assistant:", b"[system]")):
-            raise ValueError("A profile file cannot hold role marks such as `system:`.")
-        out.append(mask(line))
-    text = "\n".join(out).strip()
-    if len(text.encode()) > LIMIT:
-        raise ValueError(
-            "A profile file holds at most {} bytes; this text has {}.".format(
-                LIMIT, len(text.encode())
-            )
-        )
-    return text

@@ -8,7 +8,8 @@ from array import array
 
 from ..compat import const, utf8_clean
 from . import record
-from .text import fold, folds, is_cjk, stem, terms
+from .terms import stem, terms
+from .text import fold, folds, is_cjk
 
 # Terms of a query that are looked at.
 _TERMS = const(24)

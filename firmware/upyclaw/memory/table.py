@@ -1,8 +1,8 @@
-"""The compact index of the store in RAM: numbers of each item, none of its text.
+"""What can be done with the compact index (store.Table): slots, labels, heat.
 
-Owns: arrays with one slot an item, in record order, and the table of labels (id and hash).
-Must not read files. 32 bytes an item and 6 a label: 128 items with 384 labels take under 8 KB.
-A label's text is read from the records when it is needed.
+Owns: the meaning of its arrays: one slot an item, in record order, and the table of labels (id and
+hash). Must not read files. 32 bytes an item and 6 a label: 128 items with 384 labels take under 8
+KB. A label's text is read from the records when it is needed.
 """
 
 from array import array
@@ -25,221 +25,210 @@ def sane(seconds, now):
     return seconds >= _SANE and (not now or seconds <= now + _DAY)
 
 
-class Table:
-    """Slots 0..n-1 in record order; a slot without LIVE is dead until the next compaction."""
+def add(table):
+    """Append an empty live slot and return its number."""
+    i = table.n
+    if i == len(table.flags):
+        for a in (table.id_hash, table.offset, table.updated, table.key, table.sig):
+            a.extend(array("I", bytes(4 * _STEP)))
+        for a in (table.length, table.count, table.labels, table.labels, table.labels):
+            a.extend(array("H", bytes(2 * _STEP)))
+        table.pending.extend(bytes(_STEP))
+        table.flags.extend(bytes(_STEP))
+    table.n = i + 1
+    table.live += 1
+    table.flags[i] = LIVE
+    table.pending[i] = 0
+    table.updated[i] = table.count[i] = 0
+    return i
 
-    def __init__(self):
-        self.n = 0
-        self.live = 0
-        self.id_hash = array("I")
-        self.offset = array("I")
-        self.length = array("H")
-        self.updated = array("I")
-        self.count = array("H")
-        self.key = array("I")
-        self.sig = array("I")
-        self.pending = bytearray()
-        self.flags = bytearray()
-        # Three label ids a slot, 0 = none.
-        self.labels = array("H")
-        self.label_id = array("H")
-        self.label_hash = array("I")
-        self.next_label = 1
 
-    def add(self):
-        """Append an empty live slot and return its number."""
-        i = self.n
-        if i == len(self.flags):
-            for a in (self.id_hash, self.offset, self.updated, self.key, self.sig):
-                a.extend(array("I", bytes(4 * _STEP)))
-            for a in (self.length, self.count, self.labels, self.labels, self.labels):
-                a.extend(array("H", bytes(2 * _STEP)))
-            self.pending.extend(bytes(_STEP))
-            self.flags.extend(bytes(_STEP))
-        self.n = i + 1
-        self.live += 1
-        self.flags[i] = LIVE
-        self.pending[i] = 0
-        self.updated[i] = self.count[i] = 0
-        return i
+def kill(table, i):
+    """Mark slot `i` dead."""
+    if table.flags[i] & LIVE:
+        table.flags[i] = 0
+        table.pending[i] = 0
+        table.live -= 1
 
-    def kill(self, i):
-        """Mark slot `i` dead."""
-        if self.flags[i] & LIVE:
-            self.flags[i] = 0
-            self.pending[i] = 0
-            self.live -= 1
 
-    def is_live(self, i):
-        """True if slot `i` holds an item."""
-        return self.flags[i] & LIVE != 0
+def is_live(table, i):
+    """True if slot `i` holds an item."""
+    return table.flags[i] & LIVE != 0
 
-    def pinned(self):
-        """Number of pinned items."""
-        n = 0
-        for i in range(self.n):
-            n += self.flags[i] & PINNED != 0
-        return n
 
-    def squeeze(self):
-        """Take the dead slots and the labels without items out."""
-        to = 0
-        for i in range(self.n):
-            if self.flags[i] & LIVE:
-                if to != i:
-                    for a in (
-                        self.id_hash,
-                        self.offset,
-                        self.length,
-                        self.updated,
-                        self.count,
-                        self.key,
-                        self.sig,
-                        self.pending,
-                        self.flags,
-                    ):
-                        a[to] = a[i]
-                    for k in range(3):
-                        self.labels[to * 3 + k] = self.labels[i * 3 + k]
-                to += 1
-        self.n = to
-        ids = array("H")
-        hashes = array("I")
-        refs, _ = self.label_uses()
-        for k in range(len(refs)):
-            if refs[k]:
-                ids.append(self.label_id[k])
-                hashes.append(self.label_hash[k])
-        self.label_id = ids
-        self.label_hash = hashes
+def pinned(table):
+    """Number of pinned items."""
+    n = 0
+    for i in range(table.n):
+        n += table.flags[i] & PINNED != 0
+    return n
 
-    # -- labels
 
-    def label_at(self, label_id):
-        """Place of a label in the label table, -1 if it is not there."""
-        for k, other in enumerate(self.label_id):
-            if other == label_id:
-                return k
-        return -1
+def squeeze(table):
+    """Take the dead slots and the labels without items out."""
+    to = 0
+    for i in range(table.n):
+        if table.flags[i] & LIVE:
+            if to != i:
+                for a in (
+                    table.id_hash,
+                    table.offset,
+                    table.length,
+                    table.updated,
+                    table.count,
+                    table.key,
+                    table.sig,
+                    table.pending,
+                    table.flags,
+                ):
+                    a[to] = a[i]
+                for k in range(3):
+                    table.labels[to * 3 + k] = table.labels[i * 3 + k]
+            to += 1
+    table.n = to
+    ids = array("H")
+    hashes = array("I")
+    refs, _ = table.label_uses()
+    for k in range(len(refs)):
+        if refs[k]:
+            ids.append(table.label_id[k])
+            hashes.append(table.label_hash[k])
+    table.label_id = ids
+    table.label_hash = hashes
 
-    def label_uses(self):
-        """(number of live items, first such slot) of each label, as two arrays by place."""
-        ids = list(self.label_id)
-        refs = array("H", bytes(2 * len(ids)))
-        first = array("H", bytes(2 * len(ids)))
-        for i in range(self.n):
-            if self.flags[i] & LIVE:
-                for label_id in self.labels[i * 3 : i * 3 + 3]:
-                    if label_id:
-                        k = ids.index(label_id)
-                        if not refs[k]:
-                            first[k] = i
-                        refs[k] += 1
-        return refs, first
 
-    def find_label(self, label_hash):
-        """Id of the label with this hash, 0 if there is none."""
-        for k in range(len(self.label_id)):
-            if self.label_hash[k] == label_hash:
-                return self.label_id[k]
-        return 0
+def label_at(table, label_id):
+    """Place of a label in the label table, -1 if it is not there."""
+    for k, other in enumerate(table.label_id):
+        if other == label_id:
+            return k
+    return -1
 
-    def add_label(self, label_hash, wanted=0):
-        """Id of the label, made if new; `wanted` (a recorded id) is taken if it is free."""
-        found = self.find_label(label_hash)
-        if found:
-            return found
-        if not wanted or self.label_at(wanted) >= 0:
-            wanted = self.next_label
-            while wanted > 65534 or self.label_at(wanted) >= 0:
-                wanted = wanted + 1 if wanted < 65534 else 1
-        self.label_id.append(wanted)
-        self.label_hash.append(label_hash)
-        if wanted >= self.next_label:
-            self.next_label = wanted + 1
-        return wanted
 
-    def set_labels(self, i, ids):
-        """Give slot `i` the label ids `ids`."""
-        for k in range(3):
-            self.labels[i * 3 + k] = ids[k] if k < len(ids) else 0
+def label_uses(table):
+    """(number of live items, first such slot) of each label, as two arrays by place."""
+    ids = list(table.label_id)
+    refs = array("H", bytes(2 * len(ids)))
+    first = array("H", bytes(2 * len(ids)))
+    for i in range(table.n):
+        if table.flags[i] & LIVE:
+            for label_id in table.labels[i * 3 : i * 3 + 3]:
+                if label_id:
+                    k = ids.index(label_id)
+                    if not refs[k]:
+                        first[k] = i
+                    refs[k] += 1
+    return refs, first
 
-    def has_label(self, i, label_id):
-        """True if slot `i` carries the label."""
-        k = i * 3
-        return label_id in (self.labels[k], self.labels[k + 1], self.labels[k + 2])
 
-    # -- heat
+def find_label(table, label_hash):
+    """Id of the label with this hash, 0 if there is none."""
+    for k in range(len(table.label_id)):
+        if table.label_hash[k] == label_hash:
+            return table.label_id[k]
+    return 0
 
-    def effective(self, now):
-        """Times to rank by: `updated`, and for one that cannot be true that of its neighbour.
 
-        So a clock that was never set, or that stood in the future, neither dooms nor crowns an
-        item (SPEC-longterm §7, B08, B50).
-        """
-        out = array("I", self.updated)
-        last = first = 0
-        for i in range(self.n):
-            if not self.flags[i] & LIVE:
-                continue
-            if sane(out[i], now):
-                last = out[i]
-                first = first or last
-            else:
-                out[i] = last
-        if first:
-            for i in range(self.n):
-                if self.flags[i] & LIVE and out[i]:
-                    break
-                out[i] = first
-        return out
+def add_label(table, label_hash, wanted=0):
+    """Id of the label, made if new; `wanted` (a recorded id) is taken if it is free."""
+    found = table.find_label(label_hash)
+    if found:
+        return found
+    if not wanted or table.label_at(wanted) >= 0:
+        wanted = table.next_label
+        while wanted > 65534 or table.label_at(wanted) >= 0:
+            wanted = wanted + 1 if wanted < 65534 else 1
+    table.label_id.append(wanted)
+    table.label_hash.append(label_hash)
+    if wanted >= table.next_label:
+        table.next_label = wanted + 1
+    return wanted
 
-    def newest(self, now):
-        """The newest time that can be true, 0 if none is."""
-        best = 0
-        for i in range(self.n):
-            if self.flags[i] & LIVE and self.updated[i] > best and sane(self.updated[i], now):
-                best = self.updated[i]
-        return best
 
-    def coldest(self, now, keep=-1):
-        """(slot, score) of the item to evict: the lowest count*3 + hours, the earliest on a tie.
+def set_labels(table, i, ids):
+    """Give slot `i` the label ids `ids`."""
+    for k in range(3):
+        table.labels[i * 3 + k] = ids[k] if k < len(ids) else 0
 
-        Never a pinned one nor `keep`; slot -1 if nothing is left to choose from.
-        """
-        times = self.effective(now)
-        best = -1
+
+def has_label(table, i, label_id):
+    """True if slot `i` carries the label."""
+    k = i * 3
+    return label_id in (table.labels[k], table.labels[k + 1], table.labels[k + 2])
+
+
+def effective(table, now):
+    """Times to rank by: `updated`, and for one that cannot be true that of its neighbour.
+
+    So a clock that was never set, or that stood in the future, neither dooms nor crowns an
+    item (SPEC-longterm §7, B08, B50).
+    """
+    out = array("I", table.updated)
+    last = first = 0
+    for i in range(table.n):
+        if not table.flags[i] & LIVE:
+            continue
+        if sane(out[i], now):
+            last = out[i]
+            first = first or last
+        else:
+            out[i] = last
+    if first:
+        for i in range(table.n):
+            if table.flags[i] & LIVE and out[i]:
+                break
+            out[i] = first
+    return out
+
+
+def newest(table, now):
+    """The newest time that can be true, 0 if none is."""
+    best = 0
+    for i in range(table.n):
+        if table.flags[i] & LIVE and table.updated[i] > best and sane(table.updated[i], now):
+            best = table.updated[i]
+    return best
+
+
+def coldest(table, now, keep=-1):
+    """(slot, score) of the item to evict: the lowest count*3 + hours, the earliest on a tie.
+
+    Never a pinned one nor `keep`; slot -1 if nothing is left to choose from.
+    """
+    times = table.effective(now)
+    best = -1
+    low = 0
+    for i in range(table.n):
+        if table.flags[i] & (LIVE | PINNED) != LIVE or i == keep:
+            continue
+        score = table.count[i] * 3 + times[i] // 3600
+        if best < 0 or score < low:
+            best = i
+            low = score
+    return best, low
+
+
+def ranked(table, now, id_of, chosen=None):
+    """Live slots as an array, hottest first: count and time descending, id ascending.
+
+    `id_of(slot)` gives an id, asked on ties only; `chosen(slot)` filters.
+    """
+    times = table.effective(now)
+    order = array("H")
+    for i in range(table.n):
+        if not table.flags[i] & LIVE or (chosen and not chosen(i)):
+            continue
         low = 0
-        for i in range(self.n):
-            if self.flags[i] & (LIVE | PINNED) != LIVE or i == keep:
-                continue
-            score = self.count[i] * 3 + times[i] // 3600
-            if best < 0 or score < low:
-                best = i
-                low = score
-        return best, low
-
-    def ranked(self, now, id_of, chosen=None):
-        """Live slots as an array, hottest first: count and time descending, id ascending.
-
-        `id_of(slot)` gives an id, asked on ties only; `chosen(slot)` filters.
-        """
-        times = self.effective(now)
-        order = array("H")
-        for i in range(self.n):
-            if not self.flags[i] & LIVE or (chosen and not chosen(i)):
-                continue
-            low = 0
-            high = len(order)
-            while low < high:
-                mid = (low + high) // 2
-                j = order[mid]
-                d = self.count[i] - self.count[j] or times[i] - times[j]
-                if d > 0 or (d == 0 and id_of(i).encode() < id_of(j).encode()):
-                    high = mid
-                else:
-                    low = mid + 1
-            order.append(i)
-            order[low + 1 :] = order[low:-1]
-            order[low] = i
-        return order
+        high = len(order)
+        while low < high:
+            mid = (low + high) // 2
+            j = order[mid]
+            d = table.count[i] - table.count[j] or times[i] - times[j]
+            if d > 0 or (d == 0 and id_of(i).encode() < id_of(j).encode()):
+                high = mid
+            else:
+                low = mid + 1
+        order.append(i)
+        order[low + 1 :] = order[low:-1]
+        order[low] = i
+    return order

@@ -9,8 +9,6 @@ import asyncio
 import gc
 
 from ..compat import const
-from . import drop
-from .text import cut, shares, terms
 
 WAITING = const(4)
 # A job holds its own copy of the text, so that no compaction takes it away (B35): this much of it.
@@ -53,14 +51,16 @@ class Worker:
         """
         if not self.enabled:
             return False
-        from .filter import order, why_not
+        from .filter import why_not
+        from .spot import order
+        from .text import cut
 
         why = why_not(user_text) or ("order" if order(user_text)[0] == "store" else None)
-        drop("filter")
+        text = cut(user_text, _TEXT)
+        self.store.sleep()
         if why:
             self._counts["skipped"] += 1
             return False
-        text = cut(user_text, _TEXT)
         if len(self._jobs) >= WAITING:
             self._make_room()
         self._jobs.append([session_id, text, list(known)])
@@ -107,8 +107,7 @@ class Worker:
                 self._failed("{}: {}".format(type(e).__name__, str(e)[:160]))
             finally:
                 self._running = None
-            for name in ("gates", "prompt", "safety", "filter", "derived"):
-                drop(name)
+            self.store.sleep()
             gc.collect()
 
     # -- within
@@ -121,7 +120,6 @@ class Worker:
         from .prompt import Question
 
         question = Question(self.store, job[1])
-        drop("prompt")
         limit = (self.timeout_ms + 999) // 1000
         reply = await asyncio.wait_for(
             self.call_model(question.parts, question.user, self.timeout_ms), limit
@@ -160,6 +158,8 @@ class Worker:
 
     def _forgotten(self, content):
         """An item was forgotten: waiting texts that say it are dropped too."""
+        from .terms import shares, terms
+
         wanted = terms(content)
         self._gone.append(content)
         for job in list(self._jobs):

@@ -1,0 +1,36 @@
+"""One memory tool as the registry sees it. What a call does is in toolwork.py, loaded for it.
+
+Owns: who may write: nothing is changed in a turn that is not the user's alone (B31). The agent's
+`context` has `untrusted` (this turn has read text that is not the user's), `facts` (a list that
+takes what was stored, so that it is not extracted again) and `labels` (a list of what changed).
+"""
+
+from . import drop_all
+
+
+class MemoryTool:
+    """`target` is the store, or for profile_update the folder of the profile files."""
+
+    trusted = True
+
+    def __init__(self, target, name, writes, description, properties, required=""):
+        self.name = name
+        self.description = description
+        self.schema = (
+            '{"type":"object","properties":{%s}%s}'
+            % (properties, ',"required":[%s]' % required if required else "")
+        ).encode()
+        self._target = target
+        self._writes = writes
+
+    async def run(self, args, context):
+        """Carry out the call. The answer is JSON text, failures included."""
+        if self._writes and getattr(context, "untrusted", False):
+            from .toolwork import REFUSED
+
+            return REFUSED
+        from .toolwork import work
+
+        answer = work(self.name, self._target, args, context)
+        drop_all()
+        return answer
