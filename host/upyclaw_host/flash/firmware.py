@@ -26,9 +26,11 @@ from upyclaw_host.boards import BoardSpec, load_board
 from upyclaw_host.flash import shorten
 from upyclaw_host.flash.extra import EXTRA_PACKAGES
 from upyclaw_host.flash.image import DEFAULT_BLOCKS, Image, create_image, open_image
+from upyclaw_host.flash.join import join
 from upyclaw_host.flash.mpy import DEFAULT_OPTIMISE, compile_file
 
 PACKAGE = "upyclaw"
+ENTRY = "upyclaw.app"  # what main.py imports
 BOARD_FILE = f"/{PACKAGE}/board.txt"
 LIST_FILE = f"/{PACKAGE}/files.txt"
 _SOURCE_ONLY = {".pyc", ".pyi"}
@@ -99,18 +101,22 @@ def firmware_files(
     source = source or FirmwareSource()
     board = board or load_board("sim")
     files = {f"/{name}": (source.boot / name).read_bytes() for name in ("boot.py", "main.py")}
+    modules: dict[str, Path] = {}
     for path in sorted(source.package.rglob("*")):
         relative = path.relative_to(source.package)
         if path.is_dir() or path.suffix in _SOURCE_ONLY or "__pycache__" in relative.parts:
             continue
         target = f"/{PACKAGE}/{relative.as_posix()}"
         if path.suffix == ".py":
-            name = f"{PACKAGE}/{relative.as_posix()}"
-            files[target[:-3] + ".mpy"] = _compiled(path, name, board.chip.arch)
+            modules[target[1:-3].replace("/", ".")] = path
         elif _STATIC in relative.parts:
             files[target + ".gz"] = gzip.compress(path.read_bytes(), 9, mtime=0)
         else:
             files[target] = path.read_bytes()
+    texts = {name: path.read_text("utf-8") for name, path in modules.items()}
+    for name, text in join(texts, ENTRY).items():
+        target = name.replace(".", "/")
+        files[f"/{target}.mpy"] = _compiled(modules[name], target + ".py", board.chip.arch, text)
     for extra in EXTRA_PACKAGES:
         name = f"{PACKAGE}/{extra.target}"
         if (source.package / extra.target).parent.is_dir():
