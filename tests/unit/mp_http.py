@@ -41,7 +41,11 @@ async def job(client, number, given):
     handler = Handler()
     started = time.ticks_ms()
     out = {"job": number, "error": None}
-    options = {"max_tokens": 50, "user": given.get("text", "hi")}
+    options = {
+        "temperature": given.get("temperature", -1),
+        "max_tokens": 50,
+        "user": given.get("text", "hi"),
+    }
     request = Request(None, [("", "Be brief.")], 1000, None, None, options)
     try:
         await client.chat(

@@ -152,8 +152,11 @@ def test_learns_the_fields_of_the_server(tmp_path: Path) -> None:
             return fault(400, {"error": {"message": text, "param": "temperature"}})
         return words("fine")
 
-    results, server = talk(tmp_path, reply, {}, {"kind": "extract"}, temperature=7)
+    results, server = talk(
+        tmp_path, reply, {"temperature": 7}, {"kind": "extract", "temperature": 0}
+    )
     assert [r["text"] for r in results] == ["fine", "fine"]
+    assert server.seen[0].body["temperature"] == 0.7
     assert len(server.seen) == 4
     assert server.seen[1].body["max_completion_tokens"] == 50
     assert "max_tokens" not in server.seen[1].body

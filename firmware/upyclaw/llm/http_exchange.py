@@ -50,7 +50,8 @@ class Exchange:
         if hasattr(request, "options"):
             request.model = settings["name"] or None
             request.options["max_tokens_field"] = settings["max_tokens_field"]
-            request.options["temperature"] = settings["temperature"]
+            if settings.get("no_temperature"):
+                request.options["temperature"] = -1
         buf = bytearray(_BUFFER)
         size = 0
         for piece in request.pieces(buf):

@@ -73,8 +73,8 @@ def _learn(message, settings):
         settings["max_tokens_field"] = other[field]
         settings["swapped"] = True
         return True
-    if "temperature" in low and settings["temperature"] >= 0:
-        settings["temperature"] = -1
+    if "temperature" in low and not settings.get("no_temperature"):
+        settings["no_temperature"] = True
         return True
     return False
 
