@@ -32,11 +32,14 @@ def _sentences(label: str) -> Iterator[None]:
         raise UserError(f"The memory in {label} could not be worked on: {error}.", 1) from None
 
 
-def _store(folder: Path, readonly: bool = False) -> Any:
+def _store(folder: Path, readonly: bool = False, now: int | None = None) -> Any:
     """The device's store on a folder, with the clock and the time zone of this PC."""
     from upyclaw.memory.store import MemoryStore
 
-    store = MemoryStore(folder.as_posix(), readonly=readonly)
+    if now is None:
+        store = MemoryStore(folder.as_posix(), readonly=readonly)
+    else:
+        store = MemoryStore(folder.as_posix(), lambda: now, readonly=readonly)
     store.zone = time.localtime().tm_gmtoff
     return store
 
@@ -100,16 +103,22 @@ def after(folder: Path) -> Memory:
 
 
 def recall(
-    memory: Memory, label: str, words: str, labels: Sequence[str], limit: int
+    memory: Memory,
+    label: str,
+    words: str,
+    labels: Sequence[str],
+    limit: int,
+    now: int | None = None,
 ) -> list[dict[str, Any]]:
     """What a board finds, best first: items as dicts, with `score` where words were looked for.
 
-    Raises UserError if none of the labels is known.
+    `now` is the board's clock (Unix seconds) if it is not this PC's. Raises UserError if none of
+    the labels is known.
     """
     from upyclaw.memory.recall import search
 
     with copied(memory) as folder, _sentences(label):
-        store = _store(folder, readonly=True)
+        store = _store(folder, readonly=True, now=now)
         known = [name for _, name, _ in store.open().labels()]
         if labels and not set(labels) & set(known):
             there = ", ".join(known) or "none"
