@@ -11,13 +11,16 @@ import sys
 from upyclaw.compat import const, mem_free, sleep_ms
 
 # Free bytes of heap at start that the page (26 KB), four visitors (6 KB) and a turn with tools
-# (20 KB) need; `bench/web.py` measures. Words of the PC's build are twice as long as a chip's.
+# (20 KB) need; `bench/web.py` measures. Below the second figure not even the page alone fits, and
+# the serial chat would suffer. Words of the PC's build are twice as long as a chip's.
 _ROOM = const(52000)
+_LEAST = const(34000)
 
 
-def room():
-    """Free bytes of heap below which the page is not started by itself."""
-    return _ROOM * 17 // 10 if sys.maxsize > 0xFFFFFFFF else _ROOM
+def room(asked):
+    """Free bytes of heap below which the page is not started; `asked`: the user insists."""
+    least = _LEAST if asked else _ROOM
+    return least * 17 // 10 if sys.maxsize > 0xFFFFFFFF else least
 
 
 async def serve(app):
@@ -26,12 +29,14 @@ async def serve(app):
     `app`: app.py. Where the heap is too small this says so and waits for ever. Raises OSError.
     """
     settings = app.settings["web"]
+    asked = settings["enabled"] == "on"
     gc.collect()
-    if settings["enabled"] == "auto" and 0 < mem_free() < room():
-        why = (
-            'The page is off: it needs {} free bytes of heap and there are {}; web.enabled = "on" '
-            "in /config.json starts it all the same."
-        ).format(room(), mem_free())
+    if 0 < mem_free() < room(asked):
+        why = "The page is off: it needs {} free bytes of heap and there are {}{}.".format(
+            room(asked),
+            mem_free(),
+            "" if asked else '; web.enabled = "on" in /config.json starts it with less',
+        )
         app.log("upyclaw page: " + why)
         app.control.on("web", lambda message: app.control.post({"op": "web", "why": why}))
         await asyncio.Event().wait()

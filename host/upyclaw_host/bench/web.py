@@ -140,6 +140,8 @@ async def _link(bench: BenchBoard) -> str:
             links = await bench.control({"op": "web"}, timeout=1)
         except UserError:
             continue
+        if "url" not in links:
+            raise _Failed(str(links.get("why")))
         return str(links["url"])
     raise _Failed("the page did not come up: not enough heap")
 
