@@ -407,10 +407,14 @@ def test_lines_wait_their_turn_and_stop(tmp_path: Path, template: Path) -> None:
                 start = time.monotonic()
                 long = await one.send("chat", text="four")
                 await asyncio.sleep(0.5)
+                # A change of session waits for the turn; `stop` behind it does not.
+                change = await one.send("session", do="new", name="later")
                 await one.ws.send('{"op":"stop"}')
                 _, end = await one.end(long)
                 assert end["error"] == "Stopped."
                 assert time.monotonic() - start < 5
+                _, end = await one.end(change)
+                assert end["session"] == "later"
 
         asyncio.run(run())
 

@@ -8,11 +8,13 @@ import asyncio
 import json
 
 from upyclaw.compat import const, json_loads, mem_free, ticks_diff, ticks_ms, unload
+from upyclaw.storage import StorageError
 from upyclaw.web.auth import OWNER, Locked
-from upyclaw.web.conn import Gone
+from upyclaw.web.conn import WRITE_MS, Gone
 
 LINE = 4096  # bytes of one line of chat from a page, told in `hello`
 _LOGIN_MS = const(10000)
+_QUESTIONS = const(6)  # operations of one page that wait
 _STALL_MS = const(
     3000
 )  # what a page may hold up one turn in all; then the turn goes on without it
@@ -74,6 +76,8 @@ class Client:
         self.ws = ws
         self.chat = ""
         self.owner = False
+        self._one = asyncio.Lock()  # questions are answered one after the other
+        self._asked = 0
 
     async def run(self):
         """Serve the page until it is gone. Raises Gone and what a broken message raises."""
@@ -148,9 +152,14 @@ class Client:
         elif op == "chat" and isinstance(message.get("text"), str):
             self.start(ident, message["text"])
         elif op in ("page", "sessions", "status", "memory", "profile", "session"):
-            await self._api(op, ident, message)
+            if self._asked < _QUESTIONS:
+                # Beside reading: a change of session waits for the turn in work, `stop` must not.
+                self._asked += 1
+                asyncio.create_task(self._api(op, ident, message))
+                return
+            await self._end(ident, {"ok": False, "error": "Too many questions at once."})
         else:
-            await self.say({"id": ident, "ev": "end", "ok": False, "error": "Not understood."})
+            await self._end(ident, {"ok": False, "error": "Not understood."})
 
     def start(self, ident, line):
         """Answer `line` in a task of its own, so that the page can say `stop` meanwhile."""
@@ -175,29 +184,41 @@ class Client:
         self.server.changed(self)
 
     async def _api(self, op, ident, message):
-        start = {"ok": True, "heap_free": mem_free()}
+        try:
+            async with self._one:
+                await self._end(ident, await self._fields(op, ident, message))
+        except Gone:
+            pass
+        except MemoryError:
+            self.ws.conn.kill()
+        finally:
+            self._asked -= 1
+        if not self.server.crowded():
+            unload("upyclaw.web.history", "upyclaw.web.api")
+
+    async def _fields(self, op, ident, message):
+        """Carry out operation `op`: sends its items, returns the fields of its end."""
         try:
             if op == "page":
                 from upyclaw.web import history
 
-                start.update(await history.page(self, ident, message))
-                del history
-            else:
-                from upyclaw.web import api
+                return await history.page(self, ident, message)
+            from upyclaw.web import api
 
-                start.update(await api.run(self, op, ident, message))
-                del api
+            return await api.run(self, op, ident, message)
+        except Gone:
+            raise
         except (ValueError, TypeError, KeyError) as error:
-            start.update({"ok": False, "error": "Not understood: {}.".format(error)})
-        except OSError as error:  # Gone, StorageError
-            if isinstance(error, Gone):
-                raise
-            start.update({"ok": False, "error": str(error)})
-        start["ev"] = "end"
-        start["id"] = ident
-        await self.say(start)
-        if not self.server.crowded():
-            unload("upyclaw.web.history", "upyclaw.web.api")
+            return {"ok": False, "error": "Not understood: {}.".format(error)}
+        except (StorageError, OSError) as error:
+            return {"ok": False, "error": str(error)}
+
+    async def _end(self, ident, fields):
+        event = {"ok": True, "heap_free": mem_free()}
+        event.update(fields)
+        event["ev"] = "end"
+        event["id"] = ident
+        await self.say(event, WRITE_MS)
 
 
 def _user_ok(user):

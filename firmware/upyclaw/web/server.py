@@ -22,11 +22,11 @@ except ImportError:
 
 PAGES = 4  # logged in
 _STRANGERS = const(2)  # about to
-CONNS = 7  # these and requests in work
+CONNS = 6  # these and requests in work; a chip has about 10 sockets in all
 _CHECK_MS = const(500)
 _TURNS = const(3)  # of one chat: the one in work and those that wait behind it
 _ALL_TURNS = const(6)
-_WAITING = const(4)  # connections that wait for one in work to end
+_WAITING = const(2)  # connections that wait for one in work to end
 _TRIES = const(30)  # looks at it, every 100 ms
 _LOW = const(12000)  # free bytes of heap below which nobody new comes in
 STATIC = "/upyclaw/web/static/"
@@ -231,11 +231,9 @@ class Server:
     async def _page(self, client, conn):
         try:
             await client.run()
-        except (Gone, ValueError, AttributeError, TypeError, MemoryError):
+        except (Gone, ValueError, asyncio.CancelledError):
             pass
-        except asyncio.CancelledError:
-            pass
-        except OSError as error:
+        except Exception as error:
             self._fault(error)
         finally:
             self.clients.remove(client)

@@ -65,6 +65,7 @@ class Socket:
             elif op < 2:
                 out = out + data if out else data
                 if last:
+                    conn.limit(0)
                     return out
 
     async def _bye(self, code):
