@@ -604,3 +604,28 @@ def test_guests_and_memory(tmp_path: Path, template: Path) -> None:
             assert ("blue pot" in asyncio.run(ask(web, web.guest))) is guest, setting
             assert web.serial(question).ok
             assert "blue pot" in json.dumps(web.script.requests()[-1])
+
+
+def test_page_hears_of_a_new_memory(tmp_path: Path, template: Path) -> None:
+    """What extraction stored after the reply is told to the pages of that chat alone."""
+    fact = {"content": "User grows tomatoes on the balcony", "tags": "garden"}
+    fact["keywords"] = "tomatoes; balcony"
+    lines = [
+        say("Nice.", repeat=True),
+        {"for": "extract", "body": completion(json.dumps({"memories": [fact]}))},
+    ]
+    with web_board(tmp_path, template, lines) as web:
+
+        async def run() -> None:
+            async with page(web) as one, page(web, web.guest, "a1b2") as guest:
+                _, end = await one.chat("I grow tomatoes on the balcony.")
+                assert end["ok"], end
+                news = await one.receive()
+                assert news["ev"] == "note"
+                assert "garden" in news["d"]
+                items, _ = await one.ask("memory", do="list")
+                assert [m["content"] for m in items] == [fact["content"]]
+                await guest.ws.send('{"op":"ping"}')
+                assert (await guest.receive())["ev"] == "pong"
+
+        asyncio.run(run())
