@@ -57,7 +57,7 @@ class World:
             if known is not None:
                 listed = [{"ssid": name, "password": word} for name, word in known]
                 image.write("/wifi.json", json.dumps({"networks": listed}).encode())
-        self.board = SimBoard(self.flash, network=self.file)
+        self.board = SimBoard(self.flash, network=self.file, update=False)
         # What fits a board without PSRAM is for test_classic_esp32; here it is about behaviour.
         self.board.spec = dataclasses.replace(self.board.spec, heap=heap)
         self.board.start()
@@ -305,12 +305,12 @@ def test_relay_over_wifi(
     token = tokens.add("desk")
     relay: Relay = script.relay()
     server = RelayServer(HttpRelay(relay, tokens), "127.0.0.1", 0)
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=lambda: loop.run_until_complete(server.serve()), daemon=True)
+    model = {"base_url": f"http://127.0.0.1:{server.port}", "api_key": token}
+    # The board first: its firmware is built in this thread, while the server's imports modules.
+    world.start([("Home", SECRET)], model=model)
+    thread = threading.Thread(target=lambda: asyncio.run(server.serve()), daemon=True)
     thread.start()
     try:
-        model = {"base_url": f"http://127.0.0.1:{server.port}", "api_key": token}
-        world.start([("Home", SECRET)], model=model)
         world.on("Home")
         (turn,) = talk(world.port, None, "hi")
         assert turn.ok and turn.text == "through the relay"
