@@ -1,9 +1,8 @@
-"""One turn of the conversation, from the typed line to the records on flash.
+"""From a typed line to the records on flash: gate, commands, memory orders, the model's turn.
 
-Owns the order of things: user record durable first (B18), then request, streamed answer, tool
-rounds, final record; a short note in place of an answer that failed (B11). Knows sessions, prompt
-and the model client through their interfaces; must not know channels or serial lines. Answers go
-to a `sink`:
+Owns the order of things: user record durable first (B18), the model's part of the turn after it
+(turn.py), extraction last and beside (B07). Knows sessions, memory and the model client through
+their interfaces; must not know channels or serial lines. Answers go to a `sink`:
 
     sink.text(str)            a piece of the answer (quick, kept until drain)
     await sink.drain()        pass on what is kept
@@ -13,40 +12,16 @@ to a `sink`:
 import asyncio
 import gc
 
-from upyclaw.compat import ticks_diff, ticks_ms, ticks_us
-from upyclaw.llm.errors import LLMError
-from upyclaw.llm.turn import TurnHandler
-from upyclaw.prompt import Request, history_budget
-from upyclaw.storage import FINAL, TOOL, SessionBlocked, StorageError, json_escape, user_record
+from upyclaw.compat import ticks_diff, ticks_ms, ticks_us, unload
+from upyclaw.storage import FINAL, SessionBlocked, StorageError, json_escape, user_record
 from upyclaw.storage.chatmap import ChatMap
+from upyclaw.turn import OPENAI, Turn
 
-_OPENAI = 1  # backend_format of the records this board writes, spec/SPEC-session.md §3
-_FRAME = 160  # bytes of a request around its sections
 # A line is stored whole: the channels take no longer ones. (The reference cuts at 4,096
 # characters before the model sees them, WEAKNESSES 12.)
 _CHARS = 8192
 
-SYSTEM = (
-    "You are a helpful assistant that lives on a small ESP32 board. "
-    "You remember this conversation. Answer briefly, in the language of the user."
-)
-
-# What the session keeps of a failed turn: short, and the same each time (B11).
-_FAILED = {
-    "auth": "key refused",
-    "rate": "too many requests",
-    "server": "server error",
-    "empty": "empty answer",
-    "html": "web page in place of an answer",
-    "cut": "answer broke off",
-    "context": "talk too long for the model",
-    "timeout": "no answer in time",
-    "gone": "model not reachable",
-    "request": "request refused",
-}
-STOPPED = "[stopped by the user]"
 NO_MEMORY = "Not enough memory for this turn; what was saved is whole."
-CUT = " \u2026 [cut off at the token limit]"
 
 
 class _Unsaved:
@@ -68,17 +43,18 @@ class _Unsaved:
 
 
 class Agent:
-    """Runs turns. `store`: SessionStore, `client`: model client.
+    """Runs turns. `store`: SessionStore, `client`: model client, `mind`: Mind or None.
 
     `make_tools()` gives the Registry, when a model that calls tools is there for the first time.
-    `parts`: further system sections for Request, (name, text or callable). `net`: Wifi or None.
+    `sees_memory(chat)`: may the user of that chat see long-term memory (B32). `net`: Wifi or None.
     """
 
-    def __init__(self, store, client, settings, make_tools):
+    def __init__(self, store, client, settings, make_tools, mind=None):
         self.store = store
         self.client = client
         self.settings = settings
-        self.parts = []
+        self.mind = mind
+        self.sees_memory = lambda chat: True
         self.net = None
         self._make_tools = make_tools
         self._tools = None
@@ -95,13 +71,20 @@ class Agent:
         """The current Session of a chat. Raises StorageError."""
         return self.store.open(self.map(chat).current()[1])
 
-    def close(self):
-        """Complete the indexes of all sessions, unless a turn is in work. Raises StorageError."""
+    def busy(self):
+        """True while any chat has a turn in work."""
         for lock in self._locks.values():
             if lock.locked():
-                return
-        for chat in self._maps:
-            self.session(chat).close()
+                return True
+        return False
+
+    def close(self):
+        """Bring everything on flash up to date, unless a turn is in work. Raises StorageError."""
+        if not self.busy():
+            for chat in self._maps:
+                self.session(chat).close()
+            if self.mind:
+                self.mind.close()
 
     def tools(self):
         """The Registry for the model that is there now; None if it gets no tools."""
@@ -144,6 +127,8 @@ class Agent:
             from upyclaw import commands
 
             done, words = commands.run(self, chat, text)
+            del commands
+            unload("upyclaw.commands", "upyclaw.memory_commands")
             sink.text(words)
             return {"ok": done, "error": None}
         session = self.session(chat)
@@ -151,19 +136,37 @@ class Agent:
             await sink.note(note)
         if session.blocked:
             return _failed(session.blocked_text())
+        told = self.mind.obey(text) if self.mind and self.sees_memory(chat) else None
+        if told and not told.more:
+            return await self._told(session, text, told.sentence, sink)
         if not self.client.available:
             # No model, no turn: nothing is stored, as in the reference's gate (SPEC-session §6).
             return _failed(self.client.why)
-        fields = await self._turn(session, text, sink)
+        if told:
+            await sink.note(told.sentence)
+        fields = await self._turn(session, chat, text, told, sink)
         for note in session.take_notices():
             await sink.note(note)
         return fields
 
-    async def _turn(self, session, text, sink):
+    async def _told(self, session, text, sentence, sink):
+        """An order to the memory was carried out: its confirmation is the answer (B58)."""
+        sink.text(sentence)
+        try:
+            session.add_user(user_record(text, _CHARS), OPENAI)
+            session.begin(FINAL, OPENAI)
+            session.write(b'{"role":"assistant","content":"' + json_escape(sentence) + b'"}')
+            session.end()
+            session.finish()
+        except StorageError as error:
+            await sink.note("This turn is not saved: {}".format(error))
+        return {"ok": True, "error": None}
+
+    async def _turn(self, session, chat, text, told, sink):
         clock = ticks_us()
         extra = None
         try:
-            session.add_user(user_record(text, _CHARS), _OPENAI)
+            session.add_user(user_record(text, _CHARS), OPENAI)
         except SessionBlocked:
             raise
         except StorageError as error:
@@ -171,7 +174,10 @@ class Agent:
             session = _Unsaved(session)
             extra = text
         flash = ticks_diff(ticks_us(), clock)
-        turn = _Turn(self, session, extra, sink)
+        mind = self.mind if self.sees_memory(chat) else None
+        turn = Turn(self, session, mind, text, extra, sink)
+        if mind:
+            mind.worker.hold()
         try:
             await turn.run()
         except asyncio.CancelledError:
@@ -186,129 +192,17 @@ class Agent:
             session.finish()
         except StorageError as error:
             await sink.note("The end of this turn is not saved: {}".format(error))
+        if mind:
+            sid = self.map(chat).current()[1]
+            mind.worker.submit(sid, text, turn.facts.facts + list(told.facts if told else ()))
+            mind.worker.go_on()
+            note = mind.told(turn.facts.labels)
+            if note:
+                await sink.note(note)
         fields = _failed(turn.error) if turn.error else {"ok": True, "error": None}
         fields["usage"] = turn.usage
         fields["t"] = {"flash": flash}
         return fields
-
-
-class _Turn:
-    """The model's part of one turn: request, reply and tools until there is an answer."""
-
-    def __init__(self, agent, session, extra, sink):
-        self.error = None
-        self.usage = None
-        self._agent = agent
-        self._session = session
-        self._sink = sink
-        self._extra = extra
-        self._shrink = 0  # halvings of the history, after the model said it is too long
-
-    async def run(self):
-        """Run to the end; `error` is a sentence if it failed. The session gets a FINAL record."""
-        agent = self._agent
-        tools = agent.tools()
-        rounds = None
-        while True:
-            kind, handler = await self._reply(tools)
-            if kind != TOOL:
-                return
-            if tools is None:
-                self.error = "The model called a tool although it was offered none."
-                self._close(self.error)
-                return
-            if rounds is None:
-                from upyclaw.tools.rounds import ToolRounds
-
-                rounds = ToolRounds(tools, agent.settings["model"]["rounds"])
-            stop = await self._run_tools(rounds, handler.calls)
-            if stop:
-                self._sink.text(stop)
-                self._close(stop)
-                return
-
-    async def _reply(self, tools):
-        """One request and its reply: (record type, handler); FINAL also if it failed."""
-        while True:
-            handler = TurnHandler(self._session, self._sink.text, _OPENAI)
-            handler.drain = self._sink.drain
-            try:
-                gc.collect()
-                await self._agent.client.chat(
-                    self._request(tools),
-                    handler,
-                    "chat",
-                    self._agent.settings["model"]["timeout"] * 1000,
-                )
-                if handler.cut and not handler.calls:
-                    handler.on_text(CUT)
-                kind = handler.finish()
-                await self._sink.drain()
-            except LLMError as error:
-                if error.kind == "context" and not handler.words and self._shrink < 4:
-                    self._shrink += 1
-                    continue
-                kind = self._broken(handler, error)
-            except asyncio.CancelledError:
-                self._fail(handler, STOPPED)
-                raise
-            except StorageError as error:
-                # The answer was shown; only its record is missing.
-                await self._sink.note("This answer is not saved: {}".format(error))
-                kind = TOOL if handler.calls else FINAL
-            self.usage = handler.usage or self.usage
-            return kind, handler
-
-    def _request(self, tools):
-        settings = self._agent.settings
-        model = settings["model"]
-        options = {
-            "max_tokens": model["max_tokens"],
-            "max_tokens_field": model["max_tokens_field"],
-            "temperature": model["temperature"],
-            "empty_content": model["empty_content"],
-            "user": self._extra,
-        }
-        system = settings["prompt"]["system"] or SYSTEM
-        parts = [("", system)] + self._agent.parts
-        budget = history_budget(
-            self._agent.client.context,
-            model["max_tokens"],
-            len(system.encode()) + _FRAME,
-            tools.size() if tools else 0,
-        )
-        return Request(self._session, parts, budget >> self._shrink, tools, None, options)
-
-    async def _run_tools(self, rounds, calls):
-        try:
-            return await rounds.run(self._session, calls, self._sink, _OPENAI)
-        except asyncio.CancelledError:
-            self._close(STOPPED)
-            raise
-
-    def _broken(self, handler, error):
-        self.error = error.message
-        reason = _FAILED.get(error.kind, "server error")
-        if error.status:
-            reason += " {}".format(error.status)
-        self._fail(handler, "[turn failed: {}]".format(reason))
-        return FINAL
-
-    def _fail(self, handler, note):
-        try:
-            handler.fail(note)
-        except StorageError:
-            # finish() tells about it; the user's record is durable all the same.
-            pass
-
-    def _close(self, text):
-        """End the turn with a FINAL record of our own words."""
-        try:
-            self._session.begin(FINAL, _OPENAI)
-            self._session.write(b'{"role":"assistant","content":"' + json_escape(text) + b'"}')
-            self._session.end()
-        except StorageError:
-            pass
 
 
 def _failed(sentence):

@@ -9,7 +9,7 @@ import gc
 import sys
 
 from upyclaw.agent import Agent
-from upyclaw.channels.chat import LINE, SerialChat
+from upyclaw.channels.chat import LINE, LinkSink, SerialChat
 from upyclaw.channels.control import Control
 from upyclaw.channels.link import Link
 from upyclaw.channels.serial import StdioPort
@@ -19,6 +19,7 @@ from upyclaw.storage.files import size
 
 SESSIONS = "/data/sessions"
 SERIAL = "chat:serial:usb"  # chat key of whoever sits at the serial line
+_IDLE_MS = 60000
 
 
 class App:
@@ -33,8 +34,11 @@ class App:
         session = settings["session"]
         self.store = SessionStore(SESSIONS, session["limit"], session["when_full"])
         self.store.clean()
-        self.agent = Agent(self.store, self.client, settings, self.tools)
+        self.mind = self.memory()
+        self.agent = Agent(self.store, self.client, settings, self.tools, self.mind)
+        self.agent.sees_memory = self.sees_memory
         self.net = None
+        self.pages = None  # the page's server while it serves
         self.control.on("wifi", self.wifi)
         self.control.on("probe", self.probe)
         self._probe = None
@@ -57,7 +61,29 @@ class App:
         from upyclaw.tools.builtin import builtin_tools
         from upyclaw.tools.registry import Registry
 
-        return Registry(builtin_tools(self.board(), "/", lambda: self.control.tz))
+        tools = builtin_tools(self.board(), "/", lambda: self.control.tz)
+        return Registry(tools + (self.mind.tools() if self.mind else []))
+
+    def memory(self):
+        """Long-term memory, unless `memory.mode` is off."""
+        if self.settings["memory"]["mode"] == "off":
+            return None
+        from upyclaw.mind import Mind
+
+        return Mind(
+            self.settings, self.client, self.remembered, lambda: self.control.tz, self.secrets
+        )
+
+    def remembered(self, sid, sentence):
+        """Tell the chat of session `sid` what extraction stored."""
+        if sid.startswith(SERIAL) and self.link.attached:
+            asyncio.create_task(LinkSink(self.link, 0).note(sentence))
+        elif self.pages:
+            self.pages.note(sid, sentence)
+
+    def secrets(self):
+        """Texts that must never get into memory."""
+        return [self.settings["model"]["api_key"]]
 
     def models(self):
         """The client for the model: the PC's relay, or with a base URL also a server."""
@@ -114,6 +140,8 @@ class App:
         """What `hello` and `status` say beside the link's own facts."""
         notices = self.notices + self.store.take_notices()
         self.notices = []
+        if self.mind:
+            notices += self.mind.store.take_notices()
         return {
             "board": self.board(),
             "name": self.settings["name"],
@@ -155,6 +183,13 @@ class App:
         except StorageError as error:
             self.log(str(error))
 
+    async def idle(self):
+        """Housekeeping of the memory while nobody talks."""
+        while True:
+            await sleep_ms(_IDLE_MS)
+            if self.mind and not self.agent.busy():
+                self.mind.idle()
+
     async def keep(self, name, run):
         """Run a task for good: what ends it is logged, then it starts again (B61)."""
         while True:
@@ -170,7 +205,10 @@ class App:
             ("link", self.link.run),
             ("control", self.control.run),
             ("chat", self.chat.run),
+            ("idle", self.idle),
         )
+        if self.mind:
+            tasks += (("memory", self.mind.worker.run),)
         network = self.settings["network"]
         if network["access_point"] == "on" or size("/wifi.json") >= 0:
             self.join()

@@ -14,7 +14,11 @@ HELP = (
     "/session delete NAME - delete a session and its history\n"
     "/session trim - drop the oldest turns of this session\n"
     "/session info - size and state of this session\n"
-    "/status - heap, flash, model, clock\n"
+    "/memory list | search WORDS | show ID | why ID - what is remembered\n"
+    "/memory store TEXT | edit ID TEXT | pin ID | unpin ID | forget ID - change it\n"
+    "/profile show | edit NAME TEXT | reset NAME - who you are, who the board is\n"
+    "/context [TEXT] - what is sent to the model, and how big each part is\n"
+    "/status - heap, flash, model, memory, clock\n"
     "/stop - end an answer early\n"
     "/help - this list"
 )
@@ -28,6 +32,10 @@ def run(agent, chat, line):
     try:
         if name == "/session":
             return _session(agent, chat, words[1:])
+        if name in ("/memory", "/profile", "/context"):
+            from upyclaw import memory_commands
+
+            return memory_commands.run(agent, chat, name, line[len(name) :].strip())
         if name == "/status":
             return True, _status(agent, chat)
         if name == "/stop":
@@ -112,6 +120,13 @@ def _status(agent, chat):
         about = agent.net.about()
         words = about.get("problem") or "{ssid}, {ip}, {rssi} dBm, {host}".format(**about)
         out.append("Wi-Fi: " + words)
+    if agent.mind:
+        states = agent.mind.worker.states()
+        out.append("memory: {} items".format(len(agent.mind.store)))
+        names = ("waiting", "running", "done", "failed", "dropped", "merged", "skipped")
+        out.append("extraction: " + ", ".join(["{} {}".format(states[n], n) for n in names]))
+        if states["last"]:
+            out.append("last failure: " + states["last"])
     now = unix_time()
     out.append("clock: {}".format("Unix time {}".format(now) if now else "not set"))
     return "\n".join(out)

@@ -44,6 +44,12 @@ def defaults():
             "host": "",  # address to listen on; "" for the one the network gives
             "memory": "owner",  # who sees long-term memory there: "owner", "all", "nobody" (B32)
         },
+        "memory": {
+            "mode": "full",  # "full": labels and recall, "light": MEMORY.md whole, "off"
+            "extract": "on",  # facts are taken out of what the user says, after the reply
+            "recall": "on",  # what fits the user's words is added to the request by itself
+            "notes": "on",  # a quiet line in the chat when a memory changed
+        },
         "prompt": {
             "system": "",  # text in place of the built-in instruction
             "tools": "auto",  # "on", "off", "auto": as the relay says the model can
@@ -56,6 +62,10 @@ _CHOICES = {
     "max_tokens_field": ("max_tokens", "max_completion_tokens"),
     "empty_content": ("null", "empty", "omit"),
     "tools": ("auto", "on", "off"),
+    "mode": ("full", "light", "off"),
+    "extract": ("on", "off"),
+    "recall": ("on", "off"),
+    "notes": ("on", "off"),
     "access_point": ("on", "off"),
     "enabled": ("auto", "on", "off"),
     "memory": ("owner", "all", "nobody"),

@@ -24,6 +24,7 @@ class GetTime:
     """Local date and time. `zone` is called for the seconds east of UTC."""
 
     name = "get_time"
+    trusted = True
     description = "Tells the present local date, time and weekday."
     schema = _NOTHING
 
@@ -45,6 +46,7 @@ class DeviceInfo:
     """Heap, flash and age of the board called `board`; `root` is a folder on its flash."""
 
     name = "device_info"
+    trusted = True
     description = "Tells the board's type, free memory, free flash and time since start."
     schema = _NOTHING
 

@@ -42,6 +42,10 @@ class ToolRounds:
                 if self._note and not call.problem:
                     self._note(call.name)
                 text, bad = await run_call(self._registry, call, context)
+                tool = self._registry.get(call.name)
+                if tool and context and not getattr(tool, "trusted", False):
+                    # What it read may be anybody's words: memory takes no orders from it (B31).
+                    context.untrusted = True
                 data = text.encode()
                 key = "{} {} ".format(call.name, call.raw).encode()
                 mark = binascii.crc32(data, binascii.crc32(key, mark))
