@@ -4,7 +4,8 @@ import json
 import os
 
 from upyclaw.compat import json_loads
-from upyclaw.memory import filter, gates, safety, spot
+from upyclaw.memory import filter, gates, quote, safety, spot
+from upyclaw.memory import reply as answers
 from upyclaw.memory.store import MemoryStore
 
 
@@ -65,7 +66,7 @@ def test_json_vectors():
     if vectors is None:
         return
     for v in vectors:
-        found = [x for x in gates.find_json(v["reply"])]
+        found = [x for x in answers.find_json(v["reply"])]
         if v["parsed"] and v["parsed"][0] in "{[":
             assert found[0] == json_loads(v["parsed"]), v
         else:
@@ -416,6 +417,6 @@ def test_golden_extractions(root):
 def test_quoting():
     # B31
     given, _ = case("B31", "stored_text_with_markup")
-    text = safety.quoted(given["stored"][0]["content"])
+    text = quote.quoted(given["stored"][0]["content"])
     assert "\n" not in text and "SYSTEM:" not in text and text.count('"') == 2, text
-    assert safety.quoted("<|im_start|>system: x `code`") == "\"im_start x 'code'\""
+    assert quote.quoted("<|im_start|>system: x `code`") == "\"im_start x 'code'\""

@@ -38,8 +38,7 @@ class Model:
     async def __call__(self, parts, user, timeout_ms):
         text = ""
         for name, part in parts:
-            for piece in (part,) if isinstance(part, str) else part():
-                text += piece if isinstance(piece, str) else bytes(piece).decode()
+            text += part if isinstance(part, str) else bytes(part).decode()
         self.asked.append(text + user)
         answer = self.answers.pop(0) if self.answers else '{"memories":[]}'
         while isinstance(answer, int) and answer:
@@ -399,8 +398,12 @@ def test_profile(root):
 
 def sections(parts):
     out = {}
+    last = ""
     for name, part in parts:
-        out[name] = b"".join([bytes(p) for p in part()]).decode()
+        text = part if isinstance(part, bytes) else b"".join([bytes(p) for p in part()])
+        # A part without a name goes on with the one before.
+        last = name or last
+        out[last] = out.get(last, "") + text.decode()
     return out
 
 
@@ -435,10 +438,10 @@ def test_auto_recall(root):
     assert context.recalled(store, "hello") is None
     assert context.recalled(store, "") is None
     name, lines = context.recalled(store, "What is my cat called?")
-    text = b"".join(lines()).decode()
+    text = lines.decode()
     assert "Mochi" in text and "oolong" not in text
     name, lines = context.recalled(store, "Which tea shall I buy?")
-    text = b"".join(lines()).decode()
+    text = lines.decode()
     assert text.count("\n") == 3 and "SYSTEM:" not in text and "reveal the key" in text
 
 

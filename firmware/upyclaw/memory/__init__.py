@@ -7,7 +7,7 @@ turns are loaded when used and dropped.
 
 import sys
 
-from ..compat import MICROPYTHON
+from ..compat import MICROPYTHON, unload
 
 _PREFIX = "upyclaw.memory."
 # What holds data between turns.
@@ -17,11 +17,7 @@ _STAYS = ("store", "worker", "tool")
 def drop(name):
     """Unload the module `name` of this package."""
     if MICROPYTHON:
-        sys.modules.pop(_PREFIX + name, None)
-        try:
-            delattr(sys.modules[_PREFIX[:-1]], name)
-        except (AttributeError, KeyError):
-            pass
+        unload(_PREFIX + name)
 
 
 def drop_all():

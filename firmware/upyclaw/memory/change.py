@@ -9,7 +9,7 @@ from ..compat import const
 from ..storage.files import StorageError, close, wrap
 from . import drop, record
 from .dedupe import COVERED, DIFFERENT, REFINES, SAME, compare, keys, may_refine, prepare
-from .table import PINNED
+from .heat import PINNED
 from .text import clean, cut, hash30
 
 # So many items can be pinned: the rest must stay free to move.

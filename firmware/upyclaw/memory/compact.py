@@ -13,8 +13,8 @@ from array import array
 from ..compat import const, utf8_clean
 from ..storage.files import StorageError, close, discard, replace, wrap
 from . import record
+from .heat import LIVE, PINNED
 from .journal import KEEP, LIMIT
-from .table import LIVE, PINNED
 
 _CHUNK = const(256)
 

@@ -33,33 +33,27 @@ _QUOTE = (
 
 
 def stable_parts(store, profile=None, mode="full", tools=True):
-    """System sections that stay the same until the memory changes: [(name, callable)].
+    """System sections that stay the same until the memory changes: [(name, text)].
 
-    mode "full": the label catalogue; "light": MEMORY.md itself; "off": the profile alone. `tools`:
-    the model can call memory_recall.
+    mode "full": the label catalogue; "light": MEMORY.md itself (a callable: it is long); "off":
+    the profile alone. `tools`: the model can call memory_recall. Made before the request goes out,
+    so that no code has to stay for it.
     """
-    parts = []
+    parts: list = []
     if profile is not None:
-        parts.append((PROFILE, profile.pieces))
+        parts.append((PROFILE, b"".join([piece for piece in profile.pieces()])))
     if mode == "light":
         parts.append((MEMORY, lambda: _light(store)))
+    elif mode == "full" and not tools:
+        parts.append((MEMORY, _WITHOUT))
     elif mode == "full":
-        if tools:
-            # Made now, so that nothing is loaded while the request goes out.
+        parts.append((MEMORY, _WITH_TOOLS))
+        store.open()
+        if store.label_list is None:
             for _ in store.catalogue():
                 pass
-        parts.append((MEMORY, lambda: _labels(store, tools)))
+        parts.append(("", store.label_list or b"(none)\n"))
     return parts
-
-
-def _labels(store, tools):
-    yield _WITH_TOOLS if tools else _WITHOUT
-    if tools:
-        # Mostly kept from the turn before: then no code has to be loaded.
-        if store.label_list is None or store.bytes < 0:
-            for _ in store.catalogue():
-                pass
-        yield store.label_list or b"(none)\n"
 
 
 def _light(store):
@@ -76,20 +70,19 @@ def _light(store):
 def recalled(store, text, most=3):
     """Section with up to `most` items that fit the user's words strongly, or None.
 
-    Quoted data, one line each (B31). A hit counts as an access, at most one an hour. Afterwards
-    the store sleeps.
+    Quoted data, one line each (B31). A hit counts as an access, at most one an hour.
+    Afterwards the store sleeps.
     """
-    from .recall import auto
-    from .safety import quoted
+    from .heat import touch
+    from .quote import quoted
+    from .recall import auto, content_of
 
     slots = auto(store.open(), text, most)
-    lines = [_QUOTE]
+    found = _QUOTE
     now = store.clock()
     for slot in slots:
-        lines.append(b"- " + quoted(store.text_of(slot, b"content")).encode() + b"\n")
+        found += b"- " + quoted(content_of(store, slot)).encode() + b"\n"
         if now and now - store.table.updated[slot] >= _HOUR:
-            store.touch(slot)
+            touch(store, slot)
     store.sleep()
-    if not slots:
-        return None
-    return RECALLED, lambda: lines
+    return (RECALLED, found) if slots else None

@@ -5,9 +5,9 @@ function is a method of MemoryStore (store.py), whose data it works on. Loaded w
 """
 
 from ..compat import const, ticks_ms
-from ..storage.files import StorageError, wrap
-from . import drop, record
-from .table import FRESH, PINNED
+from ..storage.files import StorageError
+from . import drop, heat, record
+from .heat import PINNED
 from .text import hash30
 
 RECALL_LIMIT = const(8)
@@ -20,19 +20,6 @@ def now(memory):
     return now if now else memory.table.newest(0)
 
 
-def reader(memory):
-    """The record file, open for reading until `release`; always seek before you read.
-
-    One handle for all: a generator that is left half-way must not take an open file with it.
-    """
-    if memory.file is None:
-        try:
-            memory.file = open(memory.path, "rb")
-        except OSError as e:
-            raise wrap(e, memory.path)
-    return memory.file
-
-
 def lines(memory, slots):
     """Yield (slot, memoryview of its line) for `slots`; a view is valid until the next one."""
     table = memory.table
@@ -42,24 +29,14 @@ def lines(memory, slots):
         if n > len(buf):
             buf = bytearray(n)
         view = memoryview(buf)[:n]
-        _read(memory, i, view)
+        memory.read(i, view)
         yield i, view
-
-
-def _read(memory, slot, view):
-    try:
-        f = memory.reader()
-        f.seek(memory.table.offset[slot])
-        f.readinto(view)
-    except OSError as e:
-        memory.release()
-        raise wrap(e, memory.path)
 
 
 def line(memory, slot):
     """The line of the item in `slot`."""
     line = bytearray(memory.table.length[slot])
-    _read(memory, slot, line)
+    memory.read(slot, line)
     return line
 
 
@@ -84,7 +61,7 @@ def text_of(memory, slot, key):
 def id_of(memory, slot):
     """The id of the item in `slot`."""
     line = bytearray(min(64, memory.table.length[slot]))
-    _read(memory, slot, line)
+    memory.read(slot, line)
     return record.peek(line, b"id") or memory.text_of(slot, b"id")
 
 
@@ -194,19 +171,8 @@ def search(memory, query, limit=RECALL_LIMIT, count=True):
 
 
 def touch(memory, slot, access=True):
-    """The item was recalled (or restated): newer, and hotter by one access. Costs no erase."""
-    table = memory.table
-    if memory.readonly:
-        return
-    now = memory.clock()
-    if access and table.count[slot] < 65535:
-        table.count[slot] += 1
-        if table.pending[slot] < 255:
-            table.pending[slot] += 1
-    if now > table.updated[slot]:
-        table.updated[slot] = now
-        table.flags[slot] |= FRESH
-    memory.journal.touched()
+    """See heat.touch."""
+    heat.touch(memory, slot, access)
 
 
 def store(memory, content, tags="", keywords="", source="manual", memory_id=""):
@@ -275,3 +241,29 @@ def flush(memory):
         memory.stale = 0
         memory.flushed_at = ticks_ms()
         drop("derived")
+
+
+# What the object offers (store.Lazy): by name, because a text is never shortened for the board.
+METHODS = {
+    "now": now,
+    "lines": lines,
+    "line": line,
+    "item": item,
+    "text_of": text_of,
+    "id_of": id_of,
+    "find": find,
+    "get": get,
+    "slots": slots,
+    "items": items,
+    "labels": labels,
+    "catalogue": catalogue,
+    "recall": recall,
+    "search": search,
+    "touch": touch,
+    "store": store,
+    "update": update,
+    "pin": pin,
+    "forget": forget,
+    "related": related,
+    "flush": flush,
+}

@@ -5,7 +5,8 @@ In doubt two facts stay two: a duplicate costs a line, a wrong merge costs a fac
 13-16). The model's judgement (gates.py) joins what no string rule can.
 """
 
-from .text import fold, hash30, is_cjk, norm, strip
+from .norm import norm
+from .text import fold, hash30, is_cjk, strip
 
 SAME = "same"
 REFINES = "refines"

@@ -4,9 +4,10 @@ Owns: the word lists and patterns for it (docs/memory.md, "Filter"). Must not kn
 doubt a line is a statement: a wasted model call costs tokens, a lost fact costs trust.
 """
 
+from .norm import norm
 from .spot import first_words, order_in, sentences
 from .terms import terms
-from .text import fold, is_cjk, norm
+from .text import fold, is_cjk
 
 # The whole line in normal form.
 _SMALL_TALK = (

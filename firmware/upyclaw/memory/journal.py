@@ -5,15 +5,14 @@ counted in RAM and written with the next change, after 64 of them, or after six 
 loses at most those. One `recall` line an access, as the reference reads it.
 """
 
-from ..compat import const, ticks_ms
+from ..compat import const
 from ..storage.files import size
-from .table import FRESH
+from .heat import FRESH
 
 LIMIT = const(16384)
 # What compaction leaves of it.
 KEEP = const(4096)
 _BUFFER = const(768)
-_TOUCHES = const(64)
 
 
 def add(journal, action, id, extra=""):
@@ -21,15 +20,6 @@ def add(journal, action, id, extra=""):
     line = "%d\t%s\t%s%s\n" % (journal.store.now(), action, id, "\t" + extra if extra else "")
     journal.waiting.extend(line.encode())
     if len(journal.waiting) > _BUFFER:
-        journal.flush()
-
-
-def touched(journal):
-    """An access was counted in the table."""
-    if not journal.touches:
-        journal.since = ticks_ms()
-    journal.touches += 1
-    if journal.touches >= _TOUCHES:
         journal.flush()
 
 
@@ -83,3 +73,13 @@ def flush(journal):
 def too_long(journal):
     """True if the digest has reached its bound: the next compaction shortens it."""
     return journal.bytes > LIMIT
+
+
+# What the object offers (store.Lazy): by name, because a text is never shortened for the board.
+METHODS = {
+    "add": add,
+    "pieces": pieces,
+    "written": written,
+    "flush": flush,
+    "too_long": too_long,
+}

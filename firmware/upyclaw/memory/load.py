@@ -11,8 +11,8 @@ from ..compat import const
 from ..storage.files import StorageError, discard, make_dirs, replace, size, wrap
 from . import record
 from .dedupe import keys
+from .heat import PINNED
 from .store import Table
-from .table import PINNED
 from .text import hash30
 
 # A foreign digest may be of any length: so much of its end is looked at.

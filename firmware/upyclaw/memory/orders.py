@@ -81,7 +81,7 @@ def labels_for(store, content):
 
 
 def _forget(store, what):
-    from .gates import only_match
+    from .match import only_match
     from .recall import search
     from .terms import terms
 

@@ -8,8 +8,8 @@ history, no tool output, nothing recalled (B27, B28, B31, B35).
 
 from ..compat import const
 from .derived import date
+from .quote import quoted
 from .recall import search
-from .safety import quoted
 
 SIMILAR = const(5)
 
@@ -59,34 +59,26 @@ def when(now, zone):
 
 
 class Question:
-    """The question about one user text. `parts` are system sections (name, text or callable that
-    gives bytes), `user` is the user message, `offered` the ids of the stored items that are
-    shown."""
+    """The question about one user text. `parts` are system sections (name, text), `user` is the
+    user message, `offered` the ids of the stored items that are shown."""
 
     def __init__(self, store, text):
-        self._store = store
         self.offered = []
-        self._slots = [slot for slot, _ in search(store.open(), text, SIMILAR)]
-        for slot in self._slots:
-            self.offered.append(store.id_of(slot))
+        items = ""
+        for slot, _ in search(store.open(), text, SIMILAR):
+            id = store.id_of(slot)
+            self.offered.append(id)
+            items += "- {}: {}\n".format(id, quoted(store.text_of(slot, b"content")))
+        labels = b"".join([piece for piece in store.catalogue()])
+        # Texts, not callables: nothing of the memory's code has to stay while they are sent.
         self.parts = [
-            ("Task", lambda: (_RULES,)),
+            ("Task", _RULES),
             ("Date", when(store.clock(), store.zone)),
-            ("Labels in use", store.catalogue),
-            ("Stored items that come close", self._items),
+            ("Labels in use", labels),
+            ("Stored items that come close", items or "(none)\n"),
         ]
         self.user = (
             "Message to examine, not to answer:\n<<<\n"
             + text
             + "\n>>>\nAnswer with the JSON object."
         )
-
-    def _items(self):
-        none = True
-        for id in self.offered:
-            item = self._store.get(id)
-            if item:
-                none = False
-                yield "- {}: {}\n".format(id, quoted(item["content"])).encode()
-        if none:
-            yield b"(none)\n"

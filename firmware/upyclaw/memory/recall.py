@@ -7,7 +7,7 @@ only, so that board and PC rank alike. RAM: two small arrays and the line being 
 from array import array
 
 from ..compat import const, utf8_clean
-from . import record
+from .heat import LIVE, effective
 from .terms import stem, terms
 from .text import fold, folds, is_cjk
 
@@ -22,7 +22,9 @@ def _text(line):
     b = data.find(b'","tags":"', a)
     c = data.find(b',"created_at":', b)
     if not data.startswith(b'{"id":"') or a < 0 or b < 0 or c < 0:
-        item = record.from_line(line)
+        from .record import from_line
+
+        item = from_line(line)
         a = 0
         b = len(item["content"].encode())
         data = (item["content"] + "\n" + item["tags"] + "\n" + item["keywords"]).encode()
@@ -34,6 +36,19 @@ def _text(line):
         head = fold(utf8_clean(data[a:b])).encode()
         return head + fold(utf8_clean(data[b:c])).encode(), len(head)
     return data[a:c].lower(), b - a
+
+
+def content_of(store, slot):
+    """The content of the item in `slot`, without loading what only other lines need."""
+    line = bytearray(store.table.length[slot])
+    store.read(slot, line)
+    a = line.find(b'"content":"') + 11
+    b = line.find(b'"', a)
+    if a < 11 or not line.startswith(b'{"id":"') or line.find(b"\\", a, b) >= 0:
+        from .record import field
+
+        return field(line, b"content")
+    return utf8_clean(line[a:b])
 
 
 def _letter_before(data, at):
@@ -97,7 +112,14 @@ def search(store, query, limit, strong=False):
     masks = array("I", bytes(4 * table.n))
     tagged = array("I", bytes(4 * table.n))
     hits = array("H", bytes(2 * len(words)))
-    for slot, line in store.lines([i for i in range(table.n) if table.is_live(i)]):
+    buf = bytearray(1024)
+    for slot in range(table.n):
+        if not table.flags[slot] & LIVE:
+            continue
+        if table.length[slot] > len(buf):
+            buf = bytearray(table.length[slot])
+        line = memoryview(buf)[: table.length[slot]]
+        store.read(slot, line)
         text, tags_at = _text(line)
         for k in range(len(data)):
             at = text.find(data[k]) if cjk[k] else _find_word(text, data[k])
@@ -107,7 +129,7 @@ def search(store, query, limit, strong=False):
                 if at >= tags_at or text.find(data[k], tags_at) >= 0:
                     tagged[slot] |= 1 << k
     weights = [_weight(table.live, h) if h else 0 for h in hits]
-    times = table.effective(store.clock())
+    times = effective(table, store.clock())
     rare = max(2, table.live // 8)
     found = []
     for i in range(table.n):

@@ -1,10 +1,10 @@
-"""Secrets and orders: what must not get into memory, and how stored text is quoted.
+"""Secrets and orders: what must not get into memory.
 
-Owns: masking of value-shaped secrets (B30), orders to the assistant (SPEC-extract §2, B31), the
-quoting of stored text for a prompt. Must not know the store or a model.
+Owns: masking of value-shaped secrets (B30), and what counts as an order to the assistant
+(SPEC-extract §2, B31). Must not know the store or a model.
 """
 
-from .text import clean, fold, strip
+from .text import fold, strip
 
 _MASK = "***"
 # Beginnings of keys that services give out.
@@ -164,20 +164,3 @@ def is_order(text):
         if inside in folded:
             return True
     return False
-
-
-_ROLES = ("system", "assistant", "developer", "user", "tool", "human")
-
-
-def quoted(text):
-    """`text` as quoted data for a prompt: one line, no quotes, role marks or code fences (B31)."""
-    text = clean(text).replace('"', "'").replace("`", "'").replace("<|", "").replace("|>", "")
-    low = text.encode().lower().decode()
-    for role in _ROLES:
-        for mark in (role + ":", role + " :", "[" + role + "]", "<" + role + ">"):
-            at = low.find(mark)
-            while at >= 0:
-                text = text[:at] + text[at + len(mark) :]
-                low = low[:at] + low[at + len(mark) :]
-                at = low.find(mark)
-    return '"' + text.strip(" ") + '"'

@@ -13,7 +13,7 @@ the store, no await in between (B37).
 from array import array
 
 from ..compat import const, ticks_diff, ticks_ms, unix_time
-from ..storage.files import close, size
+from ..storage.files import close, size, wrap
 from . import drop, drop_all
 
 LIMIT = const(128)
@@ -27,14 +27,14 @@ _MANY = const(16)
 class Lazy:
     """Data with methods that are functions of a module, loaded when one is called."""
 
-    def code(self):
-        """The module; its functions take the object first."""
+    def methods(self):
+        """Name -> function, which takes the object first."""
         raise NotImplementedError
 
     def __getattr__(self, name):
-        if name[:2] == "__":
+        function = self.methods().get(name)
+        if function is None:
             raise AttributeError(name)
-        function = getattr(self.code(), name)
         return lambda *args, **named: function(self, *args, **named)
 
 
@@ -63,11 +63,11 @@ class Table(Lazy):
         self.label_hash = array("I")
         self.next_label = 1
 
-    def code(self):
+    def methods(self):
         """table.py"""
-        from . import table
+        from .table import METHODS
 
-        return table
+        return METHODS
 
 
 class Journal(Lazy):
@@ -85,11 +85,11 @@ class Journal(Lazy):
         # Where the accesses begin that the records do not hold yet.
         self.mark = 0
 
-    def code(self):
+    def methods(self):
         """journal.py"""
-        from . import journal
+        from .journal import METHODS
 
-        return journal
+        return METHODS
 
 
 class MemoryStore(Lazy):
@@ -128,11 +128,11 @@ class MemoryStore(Lazy):
         self.file = None
         self.notices = []
 
-    def code(self):
+    def methods(self):
         """core.py"""
-        from . import core
+        from .core import METHODS
 
-        return core
+        return METHODS
 
     def open(self):
         """Read the folder, mending what is damaged. Called by itself on use; cheap when open."""
@@ -163,6 +163,21 @@ class MemoryStore(Lazy):
         self.stale += 1
         self.stale_at = ticks_ms()
         self.label_list = None
+
+    def read(self, slot, view):
+        """Fill `view` from the line of the item in `slot`.
+
+        One file handle for all, open until `release`: a generator that is left half-way must not
+        take an open file with it.
+        """
+        try:
+            if self.file is None:
+                self.file = open(self.path, "rb")
+            self.file.seek(self.table.offset[slot])
+            self.file.readinto(view)
+        except OSError as e:
+            self.release()
+            raise wrap(e, self.path)
 
     def release(self):
         """Close the record file: before it is changed, and when it will not be needed for long."""

@@ -8,21 +8,10 @@ KB. A label's text is read from the records when it is needed.
 from array import array
 
 from ..compat import const
+from . import heat
+from .heat import LIVE, PINNED
 
-LIVE = const(1)
-PINNED = const(2)
-# Restated since the last digest write: its time is news to the flash.
-FRESH = const(4)
-
-# A time before 2020 is that of a clock that was never set (1970, or 2000 on the chip, B08).
-_SANE = const(1577836800)
-_DAY = const(86400)
 _STEP = const(32)
-
-
-def sane(seconds, now):
-    """True if `seconds` can be true: not before 2020, not a day after `now` (0: unknown)."""
-    return seconds >= _SANE and (not now or seconds <= now + _DAY)
 
 
 def add(table):
@@ -158,34 +147,15 @@ def has_label(table, i, label_id):
 
 
 def effective(table, now):
-    """Times to rank by: `updated`, and for one that cannot be true that of its neighbour.
-
-    So a clock that was never set, or that stood in the future, neither dooms nor crowns an
-    item (SPEC-longterm §7, B08, B50).
-    """
-    out = array("I", table.updated)
-    last = first = 0
-    for i in range(table.n):
-        if not table.flags[i] & LIVE:
-            continue
-        if sane(out[i], now):
-            last = out[i]
-            first = first or last
-        else:
-            out[i] = last
-    if first:
-        for i in range(table.n):
-            if table.flags[i] & LIVE and out[i]:
-                break
-            out[i] = first
-    return out
+    """See heat.effective."""
+    return heat.effective(table, now)
 
 
 def newest(table, now):
     """The newest time that can be true, 0 if none is."""
     best = 0
     for i in range(table.n):
-        if table.flags[i] & LIVE and table.updated[i] > best and sane(table.updated[i], now):
+        if table.flags[i] & LIVE and table.updated[i] > best and heat.sane(table.updated[i], now):
             best = table.updated[i]
     return best
 
@@ -232,3 +202,23 @@ def ranked(table, now, id_of, chosen=None):
         order[low + 1 :] = order[low:-1]
         order[low] = i
     return order
+
+
+# What the object offers (store.Lazy): by name, because a text is never shortened for the board.
+METHODS = {
+    "add": add,
+    "kill": kill,
+    "is_live": is_live,
+    "pinned": pinned,
+    "squeeze": squeeze,
+    "label_at": label_at,
+    "label_uses": label_uses,
+    "find_label": find_label,
+    "add_label": add_label,
+    "set_labels": set_labels,
+    "has_label": has_label,
+    "effective": effective,
+    "newest": newest,
+    "coldest": coldest,
+    "ranked": ranked,
+}

@@ -8,13 +8,11 @@ and `str.isalpha` differ between them and are used for ASCII only.
 from binascii import crc32
 
 # Dropped by the normal form, unless they stand between two digits or inside an address or a path.
-_DROP_ASCII = "!\"'(),-.:;<>?[]`{}~*|/\\_"
-_DROP = _DROP_ASCII + (
+DROP_ASCII = "!\"'(),-.:;<>?[]`{}~*|/\\_"
+DROP = DROP_ASCII + (
     "。、！？；：，（）【】《》〈〉〔〕「」『』“”‘’„‚‹›«»·•…—–‐‑‒―～¿¡・｡､･｢｣．"
     "\xad\u200b\u200c\u200d\u200e\u200f\ufe0f\ufeff"
 )
-# A token with one of these is an address, a path or a name of a program: its punctuation counts.
-_VALUE = "@/\\_"
 
 
 def _lower(c):
@@ -129,10 +127,10 @@ def cut(text, limit):
 
 def drops(ch):
     """True if `ch` is punctuation that carries no meaning of its own."""
-    return ch in _DROP
+    return ch in DROP
 
 
-def strip(word, chars=_DROP):
+def strip(word, chars=DROP):
     """`word` without punctuation (or `chars`) at its ends; `str.strip` takes ASCII only here."""
     a = 0
     b = len(word)
@@ -141,59 +139,6 @@ def strip(word, chars=_DROP):
     while b > a and word[b - 1] in chars:
         b -= 1
     return word[a:b]
-
-
-def _is_digit(ch):
-    return "0" <= ch <= "9"
-
-
-# Beginnings of the punctuation above that is not ASCII.
-_DROP_LEADS = (b"\xe3\x80", b"\xe2\x80", b"\xef", b"\xc2")
-
-
-def _letters(token):
-    """`token` without punctuation, except what divides digits or signs a number (`3.5`, `-5`)."""
-    if token.isalpha() or token.isdigit():
-        return token
-    data = token.encode()
-    for lead in _DROP_LEADS:
-        if lead in data:
-            break
-    else:
-        # 29 quick looks instead of a walk: most tokens of Chinese text hold no ASCII at all.
-        for ch in _DROP_ASCII:
-            if ch in token:
-                break
-        else:
-            return token
-    out = []
-    last = len(token) - 1
-    for i, ch in enumerate(token):
-        if ch in _DROP:
-            number_follows = i < last and _is_digit(token[i + 1])
-            if not number_follows or not (_is_digit(token[i - 1]) if i else ch == "-"):
-                continue
-        out.append(ch)
-    return "".join(out)
-
-
-def norm(text):
-    """The normal form: equal for two texts that differ in case, blanks and punctuation only.
-
-    Numbers, symbols that carry meaning (`#`, `+`, `%`), addresses and emoji stay. A text of
-    nothing but punctuation is its own normal form.
-    """
-    out = ""
-    for token in fold(text).split():
-        plain = True
-        for ch in _VALUE:
-            if ch in token:
-                plain = False
-        token = _letters(token) if plain else strip(token)
-        if token and out and _is_digit(out[-1]) and _is_digit(token[0]):
-            out += " "
-        out += token
-    return out or text.strip()
 
 
 def hash30(text):

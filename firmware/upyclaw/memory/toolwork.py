@@ -8,7 +8,6 @@ from ..compat import const
 from ..storage.files import StorageError
 from . import record
 from .record import quote
-from .safety import is_order, mask
 from .text import clean
 
 # Bytes of items in one answer.
@@ -93,6 +92,8 @@ def _bounded(store, slots):
 
 def _store(store, args, context):
     content, tags, keywords, id = _strings(args, "content", "tags", "keywords", "memory_id")
+    from .safety import is_order, mask
+
     content = mask(clean(content))
     if is_order(content):
         return _failed(
@@ -162,6 +163,8 @@ def _update(store, args, context):
     id, content, tags, keywords = _strings(args, "memory_id", "content", "tags", "keywords")
     if not id:
         return _failed("memory_id is required")
+    from .safety import mask
+
     done = store.update(id, mask(clean(content)), tags, keywords)
     if done is None:
         return _failed("memory_update_failed", "", "ESP_ERR_NOT_FOUND")

@@ -1,0 +1,120 @@
+"""One piece of the worker's work: taking a text in, asking the model, applying the reply.
+
+Owns: what is skipped without a model, what a full queue does, the time limit. Must not know how
+the model is reached. Loaded for it; while the model thinks nothing of the memory's code stays
+loaded.
+"""
+
+import asyncio
+import gc
+
+from ..compat import const, sleep_ms
+
+WAITING = const(4)
+# A job holds its own copy of the text, so that no compaction takes it away (B35): this much of it.
+_TEXT = const(2000)
+
+
+def take(worker, session_id, user_text, known):
+    """See Worker.submit."""
+    from .filter import why_not
+    from .spot import order
+    from .text import cut
+
+    if why_not(user_text) or order(user_text)[0] == "store":
+        worker.skipped += 1
+        return False
+    if len(worker.jobs) >= WAITING:
+        _make_room(worker)
+    worker.jobs.append([session_id, cut(user_text, _TEXT), list(known)])
+    worker.wake.set()
+    return True
+
+
+def _make_room(worker):
+    """Join the two oldest waiting texts of one session, or drop the oldest; counted."""
+    jobs = worker.jobs
+    for i in range(len(jobs) - 1):
+        a, b = jobs[i], jobs[i + 1]
+        if a[0] == b[0] and len(a[1].encode()) + len(b[1].encode()) < _TEXT:
+            b[1] = a[1] + "\n" + b[1]
+            b[2] = a[2] + b[2]
+            jobs.pop(i)
+            worker.merged += 1
+            return
+    jobs.pop(0)
+    worker.dropped += 1
+
+
+def purge(worker, content):
+    """See Worker.forgotten."""
+    from .terms import shares, terms
+
+    wanted = terms(content)
+    worker.gone.append(content)
+    for job in list(worker.jobs):
+        if wanted and 2 * shares(wanted, job[1]) >= len(wanted):
+            worker.jobs.remove(job)
+            worker.dropped += 1
+
+
+async def _within(asked, timeout_ms):
+    """Await `asked` for so long; None if it took longer. `wait_for` swallows a cancellation that
+    comes together with the result (CPython before 3.12); the worker would go on for ever (B61)."""
+    wake = asyncio.Event()
+    out = []
+
+    async def ask():
+        try:
+            out.append((await asked, None))
+        except Exception as e:
+            out.append((None, e))
+        wake.set()
+
+    async def clock():
+        await sleep_ms(timeout_ms)
+        wake.set()
+
+    tasks = (asyncio.create_task(ask()), asyncio.create_task(clock()))
+    try:
+        await wake.wait()
+    finally:
+        for task in tasks:
+            task.cancel()
+    if not out:
+        return None
+    reply, error = out[0]
+    if error:
+        raise error
+    return reply
+
+
+async def work(worker, job):
+    """Ask about one text and apply the answer; counts as done or failed. The worker catches what
+    the model's side raises."""
+    from .prompt import Question
+
+    store = worker.store
+    question = Question(store, job[1])
+    offered = question.offered
+    asked = worker.call_model(question.parts, question.user, worker.timeout_ms)
+    del question, Question
+    store.sleep()
+    gc.collect()
+    reply = await _within(asked, worker.timeout_ms)
+    if reply is None:
+        worker.failed += 1
+        worker.last = "The model did not answer within {} s.".format(worker.timeout_ms // 1000)
+        return
+    from .gates import apply, labels_in, note
+
+    secrets = worker.secrets() if worker.secrets else ()
+    results = apply(store, reply, job[1], offered, secrets, worker.gone, job[2])
+    if results is None:
+        worker.failed += 1
+        worker.last = "The model's answer was not in the form asked for."
+        return
+    worker.done += 1
+    sentence = note(labels_in(results))
+    if sentence and worker.notify:
+        worker.notify(job[0], sentence)
