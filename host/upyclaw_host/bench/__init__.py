@@ -20,6 +20,7 @@ BENCHES = {
     "wear": ("wear", "erases and bytes that a turn, and a stored fact, cost the flash"),
     "powercut": ("powercut", "power cuts at every flash operation; what is lost"),
     "recall": ("recall", "questions that find their fact in the long-term memory"),
+    "size": ("size", "bytes of compiled code by module"),
     "serial": ("serial", "bytes on the serial line for a turn with a long session"),
 }
 
