@@ -71,11 +71,12 @@ def run(
     }
     shown: list[str] = []
     total = seed = 0
-    pool = ThreadPoolExecutor(min(4, os.cpu_count() or 1))
+    workers = min(4, os.cpu_count() or 1)
+    pool = ThreadPoolExecutor(workers)
     open_jobs: set[Future[list[dict[str, Any]]]] = set()
     try:
         while total < cuts or open_jobs:
-            if total < cuts and len(open_jobs) < len(names):
+            if total < cuts and len(open_jobs) < workers:
                 seed += 1
                 open_jobs |= {pool.submit(_story, seed, stride, name) for name in names}
             done, open_jobs = wait(open_jobs, return_when=FIRST_COMPLETED)
