@@ -77,7 +77,7 @@ class WebBoard:
             for name, data in _memory(folder / "memory", facts).items():
                 image.write(f"/data/memory/{name}", data)
         self.script = script
-        self.board = SimBoard(self.flash, BOARD, network=wifi)
+        self.board = SimBoard(self.flash, BOARD, network=wifi, update=False)
         self.logs: list[str] = []
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
