@@ -497,3 +497,11 @@ async def test_what_is_not_understood(root):
         await client._take(message)
         assert events[-1]["ok"] is False
     await asyncio.sleep(0)
+
+
+def test_tokens_on_a_flash_that_takes_none(root):
+    with open(root + "/data", "w") as f:
+        f.write("x")
+    blocked = Guard(root + "/data/no/tokens")  # `make_dirs` moves the file away, or cannot
+    assert len(blocked.owner) == 20
+    assert blocked.check(blocked.owner, "a") == OWNER

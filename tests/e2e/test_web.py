@@ -629,3 +629,20 @@ def test_page_hears_of_a_new_memory(tmp_path: Path, template: Path) -> None:
                 assert (await guest.receive())["ev"] == "pong"
 
         asyncio.run(run())
+
+
+def test_port_that_is_taken(tmp_path: Path, template: Path) -> None:
+    """One sentence on the console, no flood of them, and the serial chat goes on."""
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        taken = other.getsockname()[1]
+        lines = [say("Yes.", repeat=True)]
+        with web_board(tmp_path, template, lines, waits=False, port=taken) as web:
+            for _ in range(5):
+                assert web.serial("Still there?").ok
+                time.sleep(0.5)
+            told = [line for line in web.logs if "cannot be served" in line]
+            assert len(told) == 1
+            assert "web.port" in told[0]
+            assert not [line for line in web.logs if "started again" in line]

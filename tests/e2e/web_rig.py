@@ -60,6 +60,7 @@ class WebBoard:
         model: dict[str, Any] | None = None,
         wifi: Path | None = None,
         facts: tuple[tuple[str, str], ...] = (),
+        waits: bool = True,
         **settings: Any,
     ) -> None:
         self.flash = folder / "flash.img"
@@ -83,14 +84,18 @@ class WebBoard:
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
         self.client: ChatClient
-        self.start()
+        self.start(waits)
 
-    def start(self) -> None:
-        """Switch on, connect the serial chat, wait for the page."""
+    def start(self, waits: bool = True) -> None:
+        """Switch on, connect the serial chat, wait for the page (`waits`)."""
         self.board.start()
         self.client = self._do(
             ChatClient.connect(self.board.port, self.script.relay(), on_log=self.logs.append)
         )
+        if waits:
+            self._find_page()
+
+    def _find_page(self) -> None:
         for _ in range(40):
             try:
                 links = self._do(self.client.link.ask({"op": "web"}, timeout=1))
@@ -125,7 +130,8 @@ def web_board(
     folder: Path, template: Path, lines: list[dict[str, Any]], **settings: Any
 ) -> Iterator[WebBoard]:
     """`settings` are those of the page, but for these: `model`; `wifi`, a scripted world of Wi-Fi;
-    `facts`, what the board remembers, (content, tags) each."""
+    `facts`, what the board remembers, (content, tags) each; `waits` False: for no page.
+    """
     board = WebBoard(folder, template, Scripted(folder, lines), **settings)
     try:
         yield board

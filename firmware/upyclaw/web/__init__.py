@@ -26,7 +26,7 @@ def room(asked):
 async def serve(app):
     """Serve the page until the board's address changes; settings are in app.settings["web"].
 
-    `app`: app.py. Where the heap is too small this says so and waits for ever. Raises OSError.
+    `app`: app.py. Where the heap is too small this says so and waits for ever.
     """
     settings = app.settings["web"]
     asked = settings["enabled"] == "on"
@@ -56,7 +56,14 @@ async def serve(app):
         app.control.on("web", lambda message: app.control.post(links))
 
     # Off the network for a while is no reason to let go of the pages: it is the same address.
-    await server.run(address, settings["port"], tell, lambda: _address(app) in ("", address))
+    try:
+        await server.run(address, settings["port"], tell, lambda: _address(app) in ("", address))
+    except OSError as error:
+        app.log(
+            "upyclaw page: port {} of {} cannot be served ({}); web.port and web.host in "
+            "/config.json say where. Next try in 60 s.".format(settings["port"], address, error)
+        )
+        await sleep_ms(60000)
 
 
 def _address(app):

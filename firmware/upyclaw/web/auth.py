@@ -26,7 +26,7 @@ class Locked(Exception):
 
 
 class Guard:
-    """Checks tokens of the file `path`; writes it if it is missing or damaged. Raises OSError."""
+    """Checks tokens of the file `path`; writes it if it is missing or damaged."""
 
     def __init__(self, path=TOKENS):
         self.owner = self.guest = ""
@@ -38,8 +38,11 @@ class Guard:
             words = []
         if len(words) != 2 or len(words[0]) != 20 or len(words[1]) != 20:
             words = [binascii.hexlify(os.urandom(10)).decode() for _ in (OWNER, GUEST)]
-            files.make_dirs(path[: path.rfind("/")])
-            files.write_file(path, "\n".join(words).encode())
+            try:
+                files.make_dirs(path[: path.rfind("/")])
+                files.write_file(path, "\n".join(words).encode())
+            except (files.StorageError, OSError):
+                pass  # a full flash: they hold until the next start
         self.owner, self.guest = words
 
     def check(self, token, peer):
