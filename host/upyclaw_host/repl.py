@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import binascii
 import contextlib
+import errno
 import hashlib
 import struct
 import sys
+import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any
@@ -25,6 +27,7 @@ BAUD = 115200
 Progress = Callable[[int], None]  # bytes since the last call
 
 _PATIENCE_S = 3.0  # without a byte before a read gives up
+_OPENINGS, _PAUSE_S = 4, 0.3  # a program that is just ending may still have the port
 _WAITS_S = (2.0, 4.0, 8.0)  # for the prompt; a board may boot, or be deep in work
 _PIECE = 768  # bytes of a file in one call on the board
 
@@ -115,10 +118,16 @@ class Repl:
         self.port = port
         self._errors: tuple[type[Exception], ...] = (TransportError, OSError, struct.error)
         self._exec_error: type[Exception] = TransportExecError
-        try:
-            self._board: Any = SerialTransport(port, baudrate=baud, timeout=_PATIENCE_S)
-        except (TransportError, OSError) as error:
-            raise _why_not_open(port, error) from None
+        self._board: Any = None
+        for left in range(_OPENINGS, 0, -1):
+            try:
+                self._board = SerialTransport(port, baudrate=baud, timeout=_PATIENCE_S)
+                break
+            except (TransportError, OSError) as error:
+                why, busy = _why_not_open(port, error)
+                if not busy or left == 1:
+                    raise why from None
+                time.sleep(_PAUSE_S)
         try:
             self._enter()
             self._board.exec(_KIT)
@@ -246,13 +255,16 @@ class Repl:
 
     def write(self, path: str, data: bytes, progress: Progress | None = None) -> None:
         """Write a file where it stands (make its folders too): for paths nobody reads yet."""
-        self.run(f"_uo({path!r})")
+        code = f"_uo({path!r})"
         for at in range(0, len(data), _PIECE):
             piece = data[at : at + _PIECE]
-            self.run(f"_uw({binascii.b2a_base64(piece, newline=False)!r})")
+            code += f"\n_uw({binascii.b2a_base64(piece, newline=False)!r})"
+            if at + _PIECE < len(data):
+                self.run(code)
+                code = ""
             if progress:
                 progress(len(piece))
-        self.run("_uq.close()")
+        self.run(code + "\n_uq.close()")
 
     def text(self, path: str) -> bytes | None:
         """A small file, None if there is none or it did not come whole."""
@@ -286,10 +298,12 @@ def _reason(error: Exception) -> str:
     return str(error).splitlines()[-1] if str(error) else type(error).__name__
 
 
-def _why_not_open(port: str, error: Exception) -> UserError:
-    """mpremote does not say why a port can't be opened: ask pyserial."""
+def _why_not_open(port: str, error: Exception) -> tuple[UserError, bool]:
+    """(the sentence, is the port in use). mpremote does not say why it could not: ask pyserial."""
     try:
         serial.serial_for_url(port, exclusive=True).close()
     except (OSError, ValueError) as plain:
-        return port_error(port, plain)
-    return port_error(port, error)
+        busy = getattr(plain, "errno", None) in (errno.EBUSY, errno.EAGAIN)
+        return port_error(port, plain), busy
+    # Whoever had it a moment ago has let go of it.
+    return port_error(port, error), True

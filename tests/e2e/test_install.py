@@ -11,13 +11,18 @@ from typing import Any
 
 import pytest
 import trustme
+from click.testing import CliRunner
+from serial.tools.list_ports_common import ListPortInfo
 
 from e2e.boardrig import files_on, make_image
 from e2e.rig import say
 from upyclaw_host import __version__
+from upyclaw_host.cli import install as install_cli
 from upyclaw_host.cli import main
+from upyclaw_host.errors import UserError
 from upyclaw_host.flash.firmware import firmware_files, parse_file_list
 from upyclaw_host.flash.image import create_image, open_image
+from upyclaw_host.install import findport
 from upyclaw_host.repl import Repl
 from upyclaw_host.roots import read_ca
 from upyclaw_host.sim import SimBoard
@@ -31,6 +36,13 @@ def stock(tmp_path: Path) -> Iterator[SimBoard]:
     image = tmp_path / "stock.img"
     make_image(image, {"/boot.py": STOCK_BOOT})
     with SimBoard(image, update=False) as board:
+        yield board
+
+
+@pytest.fixture
+def up_to_date(flash: Path) -> Iterator[SimBoard]:
+    """A board with this version and no settings."""
+    with SimBoard(flash, update=False) as board:
         yield board
 
 
@@ -66,14 +78,14 @@ def test_a_bare_board_chats_after_it(stock, capsys, tmp_path, scripted, no_setti
     assert not any(path.startswith("/upyclaw.") for path in files)
 
 
-def test_again_sends_nothing_and_a_change_sends_that_file(stock, capsys):
-    install(capsys, stock)
-    again = install(capsys, stock)
+def test_again_sends_nothing_and_a_change_sends_that_file(up_to_date, capsys):
+    install(capsys, up_to_date)
+    again = install(capsys, up_to_date)
     assert again["sent"] == [] and again["removed"] == []
-    stock.stop()
+    up_to_date.stop()
     wanted = firmware_files()
     victim = max((p for p in wanted if p.endswith(".mpy")), key=lambda p: len(wanted[p]))
-    with open_image(stock.flash, write=True) as image:
+    with open_image(up_to_date.flash, write=True) as image:
         listed = parse_file_list(wanted["/upyclaw/files.txt"])
         listed[victim] = "0" * 64
         lines = [f"{digest} {path}\n" for path, digest in sorted(listed.items())]
@@ -82,19 +94,19 @@ def test_again_sends_nothing_and_a_change_sends_that_file(stock, capsys):
         image.write("/config.json", b'{"name":"mine","session":{"limit":20000}}')
         image.write("/data/sessions/s_x_00000001.log", b'{"role":"user","content":"kept"}\n')
         image.write("/lib/mine.py", b"mine")
-    stock.start()
-    report = install(capsys, stock)
+    up_to_date.start()
+    report = install(capsys, up_to_date)
     assert report["sent"] == sorted([victim, "/upyclaw/files.txt"])
     assert report["removed"] == ["/upyclaw/stale.py"] and report["name"] == "mine"
     # A changed byte that the list does not know of is found when the board hashes its files.
-    stock.stop()
-    with open_image(stock.flash, write=True) as image:
+    up_to_date.stop()
+    with open_image(up_to_date.flash, write=True) as image:
         image.write("/upyclaw/board.txt", b"SIM")
-    stock.start()
-    assert install(capsys, stock)["sent"] == []
-    assert install(capsys, stock, "--check")["sent"] == ["/upyclaw/board.txt"]
-    stock.stop()
-    files = files_on(stock.flash)
+    up_to_date.start()
+    assert install(capsys, up_to_date)["sent"] == []
+    assert install(capsys, up_to_date, "--check")["sent"] == ["/upyclaw/board.txt"]
+    up_to_date.stop()
+    files = files_on(up_to_date.flash)
     assert files["/lib/mine.py"] == b"mine" and b"kept" in files["/data/sessions/s_x_00000001.log"]
     assert json.loads(files["/config.json"])["session"] == {"limit": 20000}
 
@@ -110,10 +122,12 @@ def test_start_files_of_someone_else_are_kept(tmp_path, capsys):
     assert files["/boot.py"] == firmware_files()["/boot.py"]
 
 
-def test_settings_come_from_file_and_flags_and_bad_ones_are_refused_first(stock, capsys, tmp_path):
+def test_settings_come_from_file_and_flags_and_bad_ones_are_refused_first(
+    up_to_date, capsys, tmp_path
+):
     toml = tmp_path / "board.toml"
     toml.write_text('name = "one"\n[model]\nrounds = 4\ntimeout = 60\n')
-    install(capsys, stock, "--config", str(toml), "--set", "model.timeout=90")
+    install(capsys, up_to_date, "--config", str(toml), "--set", "model.timeout=90")
     code, _, err = run(
         capsys, "install", "--board", "sim", "--port", "/dev/nowhere", "--set", "model.rounds=999"
     )
@@ -127,40 +141,42 @@ def test_settings_come_from_file_and_flags_and_bad_ones_are_refused_first(stock,
         capsys, "install", "--board", "sim", "--port", "/dev/nowhere", "--config", str(toml)
     )
     assert code == 2 and "board.toml is not TOML" in err
-    stock.stop()
-    settings = json.loads(files_on(stock.flash)["/config.json"])
+    up_to_date.stop()
+    settings = json.loads(files_on(up_to_date.flash)["/config.json"])
     assert settings == {"name": "one", "model": {"rounds": 4, "timeout": 90}}
 
 
-def test_roots_go_with_an_https_address(stock, capsys, tmp_path):
+def test_roots_go_with_an_https_address(up_to_date, capsys, tmp_path):
     """A server out of reach: the usual roots, once; then a CA given by hand."""
     url = "model.base_url=https://127.0.0.1:9/v1"
-    assert "/ca.crt" in install(capsys, stock, "--set", url)["sent"]
-    assert install(capsys, stock, "--set", url)["sent"] == []
+    assert "/ca.crt" in install(capsys, up_to_date, "--set", url)["sent"]
+    assert install(capsys, up_to_date, "--set", url)["sent"] == []
     mine = tmp_path / "ca.pem"
     mine.write_bytes(trustme.CA().cert_pem.bytes())
-    assert install(capsys, stock, "--ca", str(mine))["sent"] == ["/ca.crt"]
-    stock.stop()
-    assert files_on(stock.flash)["/ca.crt"] == read_ca(mine.read_bytes(), "ca.pem")
+    assert install(capsys, up_to_date, "--ca", str(mine))["sent"] == ["/ca.crt"]
+    up_to_date.stop()
+    assert files_on(up_to_date.flash)["/ca.crt"] == read_ca(mine.read_bytes(), "ca.pem")
 
 
-def test_ports_that_will_not_do_get_one_sentence(stock, capsys, tmp_path, monkeypatch):
+def test_ports_that_will_not_do_get_one_sentence(up_to_date, capsys, tmp_path, monkeypatch):
     code, _, err = run(capsys, "install", "--board", "sim", "--port", "/dev/nowhere")
     assert code == 2 and "There is no port /dev/nowhere" in err and err.count("\n") == 1
-    code, _, err = run(capsys, "install", "--board", "nano", "--port", stock.port)
+    code, _, err = run(capsys, "install", "--board", "nano", "--port", up_to_date.port)
     assert code == 2 and "esp32_c3" in err
     code, _, err = run(capsys, "install", "--board", "sim", "--port", str(tmp_path))
     assert code == 2 and len(err.splitlines()) == 1
     # The simulated board's MicroPython is no ESP32's.
-    code, _, err = run(capsys, "install", "--board", "esp32_c3", "--port", stock.port, "--json")
+    code, _, err = run(
+        capsys, "install", "--board", "esp32_c3", "--port", up_to_date.port, "--json"
+    )
     assert code == 2 and "esp32_c3 has an ESP32-C3" in err and "nothing was changed" in err
 
 
-def test_a_busy_port_is_told(stock, capsys):
+def test_a_busy_port_is_told(up_to_date, capsys):
     import serial
 
-    with serial.Serial(stock.port, exclusive=True):
-        code, _, err = run(capsys, "install", "--board", "sim", "--port", stock.port)
+    with serial.Serial(up_to_date.port, exclusive=True):
+        code, _, err = run(capsys, "install", "--board", "sim", "--port", up_to_date.port)
     assert code == 2 and "in use by another program" in err
 
 
@@ -214,3 +230,46 @@ def test_a_cable_pulled_from_the_command_is_one_sentence(stock, capsys, monkeypa
     assert "does not answer any more" in err and "cable" in err
     stock.plug()
     assert install(capsys, stock)["board"] == "sim"
+
+
+def test_a_person_is_asked_once(up_to_date, tmp_path, monkeypatch):
+    monkeypatch.setattr(install_cli, "_at_terminal", lambda: True)
+    monkeypatch.setattr(install_cli.roots, "for_settings", lambda after, before, held: {})
+    monkeypatch.chdir(tmp_path)
+    command = ["--board", "sim", "--port", up_to_date.port]
+    typed = "study\nhttps://models.example/v1\nsmall\nsk-very-secret\n"
+    result = CliRunner().invoke(install_cli.command, command, input=typed)
+    assert result.exit_code == 0, result.output
+    assert "upyclaw wifi add" in result.output and "upyclaw chat --port" in result.output
+    assert "sk-very-secret" not in result.output
+    # With settings on the board nothing is asked.
+    result = CliRunner().invoke(install_cli.command, command, input="")
+    assert result.exit_code == 0 and "has this version already" in result.output
+    up_to_date.stop()
+    assert json.loads(files_on(up_to_date.flash)["/config.json"]) == {
+        "name": "study",
+        "model": {
+            "base_url": "https://models.example/v1",
+            "name": "small",
+            "api_key": "sk-very-secret",
+        },
+    }
+
+
+def test_ports_are_found(monkeypatch, capsys):
+    def info(device, vid, description="USB"):
+        port = ListPortInfo(device)
+        port.vid, port.description = vid, description
+        return port
+
+    def ports(*found):
+        monkeypatch.setattr(findport.list_ports, "comports", lambda: list(found))
+
+    ports(info("/dev/ttyS0", None))
+    with pytest.raises(UserError, match="No board was found"):
+        findport.find_port()
+    ports(info("/dev/ttyS0", None), info("/dev/ttyUSB7", 0x10C4), info("/dev/ttyACM3", 0x9999))
+    assert findport.find_port() == "/dev/ttyUSB7"
+    ports(info("/dev/ttyUSB1", 0x1A86, "CH340"), info("/dev/ttyACM0", 0x303A, "JTAG"))
+    code, _, err = run(capsys, "install", "--board", "sim")
+    assert code == 2 and "/dev/ttyACM0 (JTAG); /dev/ttyUSB1 (CH340)" in err

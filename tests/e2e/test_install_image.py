@@ -151,7 +151,7 @@ def test_install_with_an_image_from_first_to_last(memory, tmp_path, capsys, monk
     image = tmp_path / "flash.img"
     make_image(image, {"/data/sessions/s_x_00000001.log": b'{"role":"user","content":"a"}\n'})
     base, saved = tmp_path / "ESP32_GENERIC.bin", tmp_path / "saved"
-    base.write_bytes(micropython("esp32", size=100_000))
+    base.write_bytes(micropython("esp32", size=200_000))
     monkeypatch.setattr(
         Repl, "facts", lambda self: {"version": "1.28.0", "machine": "Module with ESP32"}
     )
@@ -165,7 +165,7 @@ def test_install_with_an_image_from_first_to_last(memory, tmp_path, capsys, monk
         report = json.loads(out)
         assert report["flashed"] == "1.28.0" and report["board"] == "esp32"
         assert report["backup"] == str(saved)
-        assert bytes(chip.flash[0x1000 : 0x1000 + 100_000]) == base.read_bytes()
+        assert bytes(chip.flash[0x1000 : 0x1000 + 200_000]) == base.read_bytes()
         assert bytes(chip.flash[0x200000:]) == memory
     assert (saved / "data/sessions/s_x_00000001.log").read_bytes().startswith(b'{"role"')
     assert files_on(image)["/upyclaw/board.txt"] == b"esp32"

@@ -121,7 +121,7 @@ def test_every_step_leaves_a_whole_version(
     how: str, tmp_path: Path, template: Path, versions: dict[str, dict[str, bytes]], steps: int
 ) -> None:
     seen = []
-    assert steps > 20
+    assert steps > 15
     # What the board does after a pulled cable is the same as after a cut: fewer steps will do.
     for at in [*range(1, steps, 1 if how == "power" else 3), steps]:
         image = Path(shutil.copy(template, tmp_path / f"{how}{at}.img"))
@@ -141,12 +141,12 @@ def test_an_update_that_broke_off_goes_on_where_it_was(
     image: Path, versions: dict[str, dict[str, bytes]], steps: int
 ) -> None:
     with SimBoard(image, update=False) as board:
-        cut, version = cut_once(board, steps - 5, "power", versions)
+        cut, version = cut_once(board, steps - 4, "power", versions)
         assert cut and version == OLD
         with CutRepl(board.port) as repl:
             bring_up_to_date(repl, versions["new"])
             again = repl.calls
-    assert again < steps - 8
+    assert again < steps - 6
     check_files(image, versions["new"])
 
 

@@ -24,8 +24,10 @@ from upyclaw_host.install.backup import backup, is_data
 from upyclaw_host.install.esptool import EspTool
 from upyclaw_host.install.findport import board_ports, describe, find_port
 from upyclaw_host.install.partitions import MicroPythonImage, read_image
+from upyclaw_host.link import HostLink
 from upyclaw_host.repl import NoPrompt, Repl
 
+_PORT_BACK_S = 6.0
 _FIRST_START_S = 40.0  # MicroPython formats its flash at the first start
 
 
@@ -111,7 +113,7 @@ def command(
             "The simulated board has MicroPython built in, and its memory is a file: leave out "
             "--firmware and --erase-memory."
         )
-    interactive = sys.stdin.isatty() and not yes and not as_json
+    interactive = _at_terminal() and not yes and not as_json
     job = Job(
         board=spec,
         port=port or (_choose() if interactive else find_port()),
@@ -132,6 +134,15 @@ def command(
             f"upyclaw {job.report['firmware']} runs on {job.report['board']} at {job.port}. "
             f"Talk to it: upyclaw chat --port {job.port}"
         )
+        if erase_memory and "backup" in job.report:
+            click.echo(
+                "Its memory is empty now; to put back what it was: "
+                f"upyclaw restore --port {job.port} {job.report['backup']}"
+            )
+
+
+def _at_terminal() -> bool:
+    return sys.stdin.isatty()
 
 
 def _backup_folder(spec: BoardSpec) -> Path:
@@ -195,18 +206,20 @@ def _save_first(job: Job) -> None:
 
 def _flash(job: Job) -> None:
     tool = EspTool(job.port, job.board.flash_baud)
-    with job.console.status("Looking at the chip ..."):
-        layout = micropython.look(tool, job.board)
-    image = job.image
-    if image is None:
-        regions = [layout.files] if layout.files else []
-        for region in regions:
-            tool.erase(region.offset, region.size)
-        tool.restart()
-        return
-    if not job.erase_memory:
-        micropython.check_memory(layout, image)
-    total = len(image.data)
+    try:
+        with job.console.status("Looking at the chip ..."):
+            layout = micropython.look(tool, job.board)
+        if job.image is None:
+            if layout.files is not None:
+                tool.erase(layout.files.offset, layout.files.size)
+            tool.restart()
+            return
+        if not job.erase_memory:
+            micropython.check_memory(layout, job.image)
+    except UserError:
+        _leave(tool)
+        raise
+    image, total = job.image, len(job.image.data)
     with byte_bar(f"MicroPython {image.version_text}", total) as (_, bar):
         micropython.write(
             tool,
@@ -216,6 +229,12 @@ def _flash(job: Job) -> None:
             share=lambda part: bar.update(bar.task_ids[0], completed=part * total),
         )
     job.report["flashed"] = image.version_text
+
+
+def _leave(tool: EspTool) -> None:
+    """Out of the boot loader: what was on the chip before runs again."""
+    with contextlib.suppress(UserError):
+        tool.restart()
 
 
 def _reach(job: Job) -> Repl:
@@ -236,10 +255,13 @@ def _reach(job: Job) -> Repl:
 
 def _explain(job: Job, error: NoPrompt) -> UserError:
     """No MicroPython answers: is there a chip at all, and is it the right one?"""
+    tool = EspTool(job.port, job.board.flash_baud)
     try:
-        micropython.look(EspTool(job.port, job.board.flash_baud), job.board)
+        micropython.look(tool, job.board)
     except UserError as other:
         return other if "name the right --board" in other.message else error
+    finally:
+        _leave(tool)
     return micropython.need_image(job.board, f"No MicroPython answers on the board at {job.port}")
 
 
@@ -307,11 +329,21 @@ def _questions(job: Job) -> settings.Settings:
 # -- hello -------------------------------------------------------------------------------------
 
 
+async def _open_link(job: Job) -> HostLink:
+    """The port again; USB of the chip's own goes away for a moment when the chip restarts."""
+    end = time.monotonic() + _PORT_BACK_S
+    while True:
+        try:
+            return await HostLink.open(job.port, baud=job.board.baud)
+        except UserError:
+            if time.monotonic() > end:
+                raise
+            await asyncio.sleep(0.3)
+
+
 def _hello(job: Job) -> None:
     async def greet() -> dict[str, Any]:
-        from upyclaw_host.link import HostLink
-
-        link = await HostLink.open(job.port, baud=job.board.baud)
+        link = await _open_link(job)
         try:
             return await link.hello(timeout=15.0)
         finally:
