@@ -111,6 +111,8 @@ class Agent:
             except (StorageError, OSError) as error:
                 fields = _failed(str(error))
             except MemoryError:
+                if self.mind:
+                    self.mind.store.sleep()
                 gc.collect()
                 fields = _failed(NO_MEMORY)
             except Exception as error:
