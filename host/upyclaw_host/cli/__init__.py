@@ -17,6 +17,7 @@ _COMMANDS = {
     "relay": "relay",
     "session": "session",
     "memory": "memory",
+    "context": "context",
     "flash": "flash",
     "boards": "boards",
     "install": "install",
