@@ -103,14 +103,22 @@ async def _try(wifi, ssid, password):
 
 async def _set_up(wifi):
     """No network is known: offer a set-up page, then wait for one."""
-    wifi.problem = "No Wi-Fi network is known: `upyclaw wifi add --port PORT` on the PC adds one."
+    text = "No Wi-Fi network is known: `upyclaw wifi add --port PORT` on the PC adds one."
+    wifi.problem = text
     if wifi.settings["access_point"] == "on":
         from upyclaw.net.portal import Portal
 
+        portal = Portal(wifi.name, wifi.settings["portal_port"], wifi.log)
         try:
-            await Portal(wifi.name, wifi.settings["portal_port"], wifi.log).run(wifi.wake)
+            # Whoever asks over the serial line later is told the code as well.
+            wifi.problem = portal.start()
+            wifi.log(wifi.problem)
+            await portal.run(wifi.wake)
         except OSError as error:
             wifi.log("The set-up page could not start ({}).".format(error))
-        del Portal
+        finally:
+            portal.close()
+            wifi.problem = text
+        del portal, Portal
         unload("upyclaw.net.portal", "upyclaw.net.known")
     await wifi.wake.wait()

@@ -78,20 +78,33 @@ class Portal:
         self._used = ticks_ms()
         self._ap = network.WLAN(network.AP_IF)
 
-    async def run(self, stop):
-        """Serve until the Event `stop` is set or nobody came for a quarter of an hour."""
+    def start(self):
+        """Open the access point; the sentence that tells how to use it. Raises OSError."""
         ap = self._ap
         network.hostname(self.ssid)
+        try:
+            # Never open for a moment, where the chip takes it before the start.
+            ap.config(ssid=self.ssid, security=3, key=self.code)
+        except (OSError, ValueError):
+            pass
         ap.active(True)
         ap.config(ssid=self.ssid, security=3, key=self.code)
-        address = ap.ifconfig()[0]
-        server = await asyncio.start_server(self._serve, "0.0.0.0", self._port)
-        names = asyncio.create_task(self._names(address))
+        port = "" if self._port == 80 else ":{}".format(self._port)
+        return (
+            "No Wi-Fi network is known: join {} with the code {} and open http://{}{}/ to set "
+            "one up."
+        ).format(self.ssid, self.code, ap.ifconfig()[0], port)
+
+    def close(self):
+        """Close the access point."""
+        self._ap.active(False)
+
+    async def run(self, stop):
+        """Serve until the Event `stop` is set or nobody came for a quarter of an hour. Raises
+        OSError."""
         self._stop = stop
-        self._log(
-            "No Wi-Fi network is known. Join {} with the code {} and open http://{}/ "
-            "to set one up.".format(self.ssid, self.code, address)
-        )
+        server = await asyncio.start_server(self._serve, "0.0.0.0", self._port)
+        names = asyncio.create_task(self._names(self._ap.ifconfig()[0]))
         try:
             while not stop.is_set() and ticks_diff(ticks_ms(), self._used) < _OPEN:
                 await sleep_ms(250)
@@ -100,7 +113,6 @@ class Portal:
         finally:
             names.cancel()
             server.close()
-            ap.active(False)
 
     async def _names(self, address):
         sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
