@@ -251,6 +251,7 @@ def test_connection_lost_and_back(web: WebBoard, browser: Browser) -> None:
     web.board.kill()
     browser.wait(lambda: "up" not in browser.find("#dot").get_attribute("class"))
     assert not browser.find("#send").is_enabled()
+    assert browser.find("#dot").text == "not connected"
     web.start()
     browser.connected()
     browser.said("before the cut", FIRST)

@@ -59,6 +59,7 @@ const button = (word, act, cls) => {
 
 // ---- language and colours
 
+let token = decodeURIComponent(location.hash.slice(1)) || store("token");
 let lang = store("lang") || (navigator.language.startsWith("zh") ? "zh" : "en");
 const t = (word) => WORDS[lang][word] || word;
 function dress() {
@@ -71,14 +72,15 @@ function dress() {
   }
   $("lang").value = lang;
   $("theme").value = store("theme");
-  $("dot").title = $("dot").ariaLabel = t($("dot").classList.contains("up") ? "up" : "down");
+  const there = $("dot").classList.contains("up");
+  $("dot").title = $("dot").ariaLabel = t(there ? "up" : "down");
+  $("dot").textContent = there || !token ? "" : t("down");
 }
 $("lang").onchange = (e) => { store("lang", lang = e.target.value); dress(); show(view); };
 $("theme").onchange = (e) => { store("theme", e.target.value); dress(); };
 
 // ---- connection
 
-let token = decodeURIComponent(location.hash.slice(1)) || store("token");
 if (location.hash) history.replaceState(null, "", location.pathname);
 let ws = null, hello = null, number = 0, wait = 500, timer = 0, view = "chat";
 let calls = new Map();
