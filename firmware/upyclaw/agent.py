@@ -21,6 +21,10 @@ from upyclaw.turn import OPENAI, Turn
 # characters before the model sees them, WEAKNESSES 12.)
 _CHARS = 8192
 
+UNREADABLE = (
+    "{} record(s) of this session cannot be read; they stay in the file and are left out of what"
+    " the model sees. `upyclaw session verify` tells where."
+)
 NO_MEMORY = "Not enough memory for this turn; what was saved is whole."
 
 
@@ -29,6 +33,7 @@ class _Unsaved:
 
     def __init__(self, session):
         self._session = session
+        self.sid = session.sid
         self.entry = session.entry
         self.chunks = session.chunks
 
@@ -60,6 +65,7 @@ class Agent:
         self._tools = None
         self._maps = {}
         self._locks = {}
+        self._damaged = []  # ids of sessions whose unreadable records the user knows of
 
     def map(self, chat):
         """The ChatMap of chat key `chat`. Raises StorageError."""
@@ -201,6 +207,9 @@ class Agent:
             note = mind.told(turn.facts.labels)
             if note:
                 await sink.note(note)
+        if turn.unreadable and session.sid not in self._damaged:
+            self._damaged.append(session.sid)
+            await sink.note(UNREADABLE.format(turn.unreadable))
         fields = _failed(turn.error) if turn.error else {"ok": True, "error": None}
         fields["usage"] = turn.usage
         fields["t"] = {"flash": flash}

@@ -75,11 +75,12 @@ def build_request(agent, session, sections, extra=None, shrink=0):
 
 class Turn:
     """Rounds of request, reply and tools. After `run`: `error` (a sentence, or None), `usage`,
-    `facts` (TurnFacts)."""
+    `facts` (TurnFacts), `unreadable` (records of the history that are not JSON)."""
 
     def __init__(self, agent, session, mind, text, extra, sink):
         self.error = None
         self.usage = None
+        self.unreadable = 0
         self.facts = TurnFacts()
         self._agent = agent
         self._session = session
@@ -117,14 +118,13 @@ class Turn:
             handler.drain = self._sink.drain
             try:
                 gc.collect()
-                await self._agent.client.chat(
-                    build_request(
-                        self._agent, self._session, self._sections, self._extra, self._shrink
-                    ),
-                    handler,
-                    "chat",
-                    self._agent.settings["model"]["timeout"] * 1000,
+                request = build_request(
+                    self._agent, self._session, self._sections, self._extra, self._shrink
                 )
+                await self._agent.client.chat(
+                    request, handler, "chat", self._agent.settings["model"]["timeout"] * 1000
+                )
+                self.unreadable = request.unreadable
                 if handler.cut and not handler.calls:
                     handler.on_text(CUT)
                 kind = handler.finish()

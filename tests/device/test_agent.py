@@ -222,6 +222,21 @@ async def test_a_fault_of_ours_does_not_hang(root):
     assert [role for role, _ in model.messages()][-1] == "user"
 
 
+async def test_an_unreadable_record_is_told_once(root):
+    """B55, issue: a record that is not JSON is kept, skipped, reported."""
+    model = Model("ok")
+    agent = agent_for(root, model)
+    await ask(agent, "one")
+    session = agent.session(CHAT)
+    session.add_user(b'{"role":"user","content":}', 1)
+    session.finish()
+    _, sink = await ask(agent, "two")
+    assert len(sink.notes) == 1 and "cannot be read" in sink.notes[0]
+    _, sink = await ask(agent, "three")
+    assert sink.notes == []
+    assert model.messages()[0] == ("user", "one") and model.messages()[-1] == ("user", "three")
+
+
 async def test_stop_closes_the_turn(root):
     model = Model(30, "fine")
     agent = agent_for(root, model)
