@@ -288,6 +288,23 @@ def test_apply_tells_what_a_board_would_not_have_asked(run, place, tmp_path):
     assert code == 2 and "can't be read" in err
 
 
+def test_apply_on_a_board_without_a_memory(run, tmp_path):
+    reply = _reply(tmp_path, {"memories": [{"content": "User keeps bees", "tags": ["bees"]}]})
+    arguments = ("--user-text", "I keep bees", "--reply", reply)
+    (tmp_path / "new" / "data").mkdir(parents=True)
+    (tmp_path / "new" / "data" / "x").write_bytes(b"")
+    code, out, _ = run("apply", tmp_path / "new", *arguments)
+    assert code == 0 and "stored" in out and run("ls", tmp_path / "new")[0] == 2
+    assert run("apply", tmp_path / "new", *arguments, "--in-place")[0] == 0
+    (item,) = read(tmp_path / "new").items
+    assert item.content == "User keeps bees"
+    assert (tmp_path / "new/data/memory/memory_records.jsonl").is_file()
+    image = tmp_path / "empty.img"
+    create_image(image, 64)
+    assert run("apply", image, *arguments, "--in-place")[0] == 0
+    assert "User keeps bees" in run("ls", image)[1]
+
+
 def test_wrong_use_is_one_sentence(run, place, tmp_path):
     for arguments in (("ls",), ("ls", place, "x"), ("show", place, "a", "b"), ("verify", "/none")):
         code, out, err = run(*arguments)

@@ -278,6 +278,14 @@ def test_each_kind_of_damage_is_told_with_its_place(name, data, code, offset, id
     assert [item.id for item in memory.items] == list(ids)
 
 
+def test_profile_files_are_checked():
+    good = {**GOOD, "user.md": "я\n".encode() * 500, "soul.md": b""}
+    assert not read_memory(good).findings
+    memory = read_memory({**good, "soul.md": b"x" * 1502, "identity.md": b"ok \xff"})
+    found = {(f.file, f.code, f.offset) for f in memory.findings if f.is_fault}
+    assert found == {("soul.md", "profile-long", 1500), ("identity.md", "not-utf8", 3)}
+
+
 def test_markdown_that_shows_a_forgotten_memory_is_a_fault():
     parts = {**GOOD, "memory_records.jsonl": line("a") + line("a", "", deleted=True)}
     memory = read_memory(parts)

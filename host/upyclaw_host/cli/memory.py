@@ -56,10 +56,16 @@ def _nothing_more(rest: Sequence[str], wanted: str) -> None:
 
 
 @contextmanager
-def _opened(source: str | None, port: str | None) -> Iterator[tuple[Source, Memory]]:
+def _opened(
+    source: str | None, port: str | None, fresh: bool = False
+) -> Iterator[tuple[Source, Memory]]:
+    """The source and its memory; with `fresh` an empty one if it has none yet."""
     files = open_source(source, port=port)
     try:
         memory = load_memory(files)
+        if memory is None and fresh:
+            pulled = any(path.startswith("data/") for path in files.files()) or files.live
+            memory = Memory("data/memory" if pulled else "")
         if memory is None:
             raise UserError(
                 f"No memory in {files.label}: no file memory_records.jsonl in it, in memory/ or "
@@ -315,7 +321,7 @@ def apply(
     source, rest = _split(places, port)
     _nothing_more(rest, "SOURCE alone")
     text = _reply_text(reply)
-    with _opened(source, port) as (files, memory):
+    with _opened(source, port, fresh=True) as (files, memory):
         change = memory_work.in_place(files, memory) if in_place else memory_work.copied(memory)
         with change as folder:
             done = memory_work.apply(folder, files.label, user_text, text)

@@ -26,6 +26,7 @@ PROFILE = ("user.md", "soul.md", "identity.md")
 _SANE = 1577836800  # 2020-01-01: a time before it is that of a clock that was never set
 _DAY = 86400
 _DIGEST_BOUND = 16384  # bytes; a board of ours shortens a longer digest
+_PROFILE_BOUND = 1500  # bytes of a profile file that a board reads
 
 
 @dataclass
@@ -145,6 +146,7 @@ def read_memory(parts: dict[str, bytes], folder: str = "") -> Memory:
     for report in (on_records, on_index, on_digest, on_markdown):
         memory.findings += report.findings
     _check_clock(memory)
+    _check_profile(memory)
     return memory
 
 
@@ -219,3 +221,17 @@ def _check_clock(memory: Memory) -> None:
         memory.findings.append(
             Finding(memory.path(RECORDS), None, "all-pinned", text, Severity.WARNING)
         )
+
+
+def _check_profile(memory: Memory) -> None:
+    """The files that a person may write by hand."""
+    for name in PROFILE:
+        data, report = memory.files.get(name, b""), Report(memory.path(name))
+        if len(data) > _PROFILE_BOUND + 1:
+            text = f"{len(data):,} bytes; a board reads the first {_PROFILE_BOUND:,}"
+            report.warning("profile-long", _PROFILE_BOUND, text)
+        try:
+            data.decode()
+        except UnicodeDecodeError as error:
+            report.warning("not-utf8", error.start, "not UTF-8 from here on")
+        memory.findings += report.findings
