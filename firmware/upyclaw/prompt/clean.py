@@ -1,4 +1,4 @@
-"""Makes bytes fit to be sent: whole UTF-8 characters, JSON as the inside of a string.
+"""Makes texts fit to be sent: whole UTF-8 characters, JSON inside a string, what shows nothing.
 
 Works on pieces that are cut anywhere. Must not know records or messages.
 """
@@ -6,6 +6,21 @@ Works on pieces that are cut anywhere. Must not know records or messages.
 from upyclaw.compat import utf8_clean, utf8_len
 
 _BAD = b"\xef\xbf\xbd"  # U+FFFD
+NO_WORDS = b"(no message)"  # a request without messages is refused
+
+# What str.strip() takes off, ASCII aside: everything up to the blank counts as blank here.
+BLANKS = (
+    "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+
+
+def is_blank(text):
+    """True if str `text` shows nothing (B40)."""
+    for ch in text:
+        if ch > " " and ch not in BLANKS:
+            return False
+    return True
 
 
 def whole_characters(pieces):

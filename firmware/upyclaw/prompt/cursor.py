@@ -8,14 +8,9 @@ runs at C speed, so a plain record costs little more than its reading.
 """
 
 from upyclaw.compat import MICROPYTHON, utf8_clean, utf8_len
+from upyclaw.prompt.clean import is_blank
 
 DEPTH = 64  # brackets inside each other; deeper counts as broken
-
-# What str.strip() takes off, ASCII aside: everything up to the blank counts as blank here.
-BLANKS = (
-    "\x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000"
-)
 
 _HEX = b"0123456789abcdefABCDEF"
 _DIGITS = b"0123456789"
@@ -23,14 +18,6 @@ _DIGITS = b"0123456789"
 
 class Broken(Exception):
     """The record is not JSON."""
-
-
-def is_blank(text):
-    """True if str `text` shows nothing (B40)."""
-    for ch in text:
-        if ch > " " and ch not in BLANKS:
-            return False
-    return True
 
 
 def number_ok(raw):

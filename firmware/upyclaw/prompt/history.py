@@ -11,8 +11,8 @@ tell which ids are taken.
 import binascii
 
 from upyclaw.compat import const
-from upyclaw.prompt.clean import json_as_string, text_pieces
-from upyclaw.prompt.cursor import Cursor, is_blank
+from upyclaw.prompt.clean import NO_WORDS, is_blank, json_as_string, text_pieces
+from upyclaw.prompt.cursor import Cursor
 from upyclaw.prompt.message import CLEAN, DIRTY, read_record
 from upyclaw.prompt.plan import Plan
 from upyclaw.storage.codec import RESULT, TOOL, json_escape
@@ -20,23 +20,12 @@ from upyclaw.storage.codec import RESULT, TOOL, json_escape
 INTERRUPTED = b"(interrupted)"
 NO_OUTPUT = b"(no output)"
 LEFT_OUT = b"(left out: too long for the model's context)"
-NO_WORDS = b"(no message)"
 
 _READ = const(512)
 _ID_LIMIT = const(40)  # characters of a call's id that every server takes
 _BITS = const(8192)  # of the filter that tells which ids may have been used
 
 _CONTENT = {"null": b',"content":null', "empty": b',"content":""', "omit": b""}
-
-
-class _NoSession:
-    count = 0
-
-    def entry(self, i):
-        raise IndexError(i)
-
-    def chunks(self, i, buf):
-        raise IndexError(i)
 
 
 class History:
@@ -48,7 +37,7 @@ class History:
     """
 
     def __init__(self, session, budget, options, any_before, tool_rounds):
-        self._session = _NoSession() if session is None else session
+        self._session = session
         self._options = options
         self._tool_rounds = tool_rounds
         self._plan = Plan(self._session, budget)
@@ -86,7 +75,7 @@ class History:
             for piece in text_pieces(extra):
                 yield json_escape(piece)
         if not self._role:
-            # Nobody has said a word that can be read; a request without messages is refused.
+            # Nobody has said a word that can be read.
             yield from self._begin("user")
             yield NO_WORDS
         yield from self._settle()

@@ -7,7 +7,8 @@ A text is (kind, start, end): the bytes of the record from `start` to `end`, to 
 """
 
 from upyclaw.compat import const, json_loads, utf8_clean
-from upyclaw.prompt.cursor import Broken, is_blank
+from upyclaw.prompt.clean import is_blank
+from upyclaw.prompt.cursor import Broken
 
 CLEAN = 0  # inside of a string, byte for byte
 DIRTY = 1  # inside of a string that needs cleaning

@@ -1,14 +1,13 @@
 """Writes the chat request: system sections, history from flash, tools.
 
-Owns the body's frame and the system message; the history is History's. Must not hold the body:
-what it yields goes to the wire at once.
+Owns the body's frame and the system message; the history is History's, which is loaded for a
+session only: the requests of memory have none. Must not hold the body: what it yields goes to the
+wire at once.
 """
 
 import json
 
-from upyclaw.prompt.clean import text_pieces
-from upyclaw.prompt.cursor import is_blank
-from upyclaw.prompt.history import History
+from upyclaw.prompt.clean import NO_WORDS, is_blank, text_pieces
 from upyclaw.storage.codec import json_escape
 
 
@@ -77,17 +76,35 @@ class Request:
         yield b'"messages":['
         yield from self._system()
         start = self._sent
+        if self.session is None:
+            yield from self._user()
+        else:
+            yield from self._history()
+        self.report.append(("history", self._sent - start))
+        yield b"]"
+        if self.tools is not None:
+            yield from self._tools()
+        yield b"}"
+
+    def _user(self):
+        text = self.options.get("user") or ""
+        yield (b"," if self.report else b"") + b'{"role":"user","content":"'
+        if is_blank(text):
+            yield NO_WORDS
+        else:
+            for piece in text_pieces(text):
+                yield json_escape(piece)
+        yield b'"}'
+
+    def _history(self):
+        from upyclaw.prompt.history import History
+
         # Without tools in the request, servers and templates refuse messages that call some.
         tool_rounds = self.options.get("tool_rounds", self.tools is not None)
         history = History(self.session, self.budget, self.options, bool(self.report), tool_rounds)
         yield from history.messages()
         self.first = history.first
         self.unreadable = history.unreadable
-        self.report.append(("history", self._sent - start))
-        yield b"]"
-        if self.tools is not None:
-            yield from self._tools()
-        yield b"}"
 
     def _settings(self):
         options = self.options
