@@ -167,5 +167,11 @@ def test_install_with_an_image_from_first_to_last(memory, tmp_path, capsys, monk
         assert report["backup"] == str(saved)
         assert bytes(chip.flash[0x1000 : 0x1000 + 200_000]) == base.read_bytes()
         assert bytes(chip.flash[0x200000:]) == memory
+        # Only asked for in so many words is the memory deleted, and then there is a backup.
+        command = ["install", "--board", "esp32", "--port", board.port, "--yes", "--erase-memory"]
+        code, out, err = run(capsys, *command, "--backup", str(tmp_path / "again"))
+        assert code == 0 and "upyclaw restore --port" in out, err
+        assert set(chip.flash[0x200000:]) == {0xFF}
+        assert bytes(chip.flash[0x1000 : 0x1000 + 200_000]) == base.read_bytes()
     assert (saved / "data/sessions/s_x_00000001.log").read_bytes().startswith(b'{"role"')
     assert files_on(image)["/upyclaw/board.txt"] == b"esp32"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import shutil
 from pathlib import Path
@@ -48,6 +49,15 @@ def test_a_session_fits_twice_beside_everything_else() -> None:
         used = FIRMWARE_RESERVE + UPDATE_RESERVE
         used += (board.full_sessions + 1) * board.session_limit
         assert used <= board.vfs_size and board.full_sessions >= 1
+
+
+def test_a_small_flash_gets_smaller_sessions() -> None:
+    board = load_board("esp32")
+    assert settings.template(board) == {"name": "upyclaw"}
+    tight = dataclasses.replace(board, vfs_offset=0x400000 - 1600 * 1024)
+    limit = tight.session_limit
+    assert limit == (1600 - 640 - 640 - 128) * 1024 // 2 // BLOCK_SIZE * BLOCK_SIZE
+    assert settings.template(tight) == {"name": "upyclaw", "session": {"limit": limit}}
 
 
 def test_the_reserves_hold_the_firmware_as_it_is() -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import tomlkit
 import tomlkit.exceptions
 
-from upyclaw_host.boards import BoardSpec
+from upyclaw_host.boards import SESSION_LIMIT, BoardSpec
 from upyclaw_host.errors import UserError
 
 CONFIG = "/config.json"
@@ -25,9 +25,13 @@ def template(board: BoardSpec) -> Settings:
     """The settings a fresh board of this kind gets."""
     path = board.folder / "config.json"
     try:
-        return dict(json.loads(path.read_text("utf-8")))
-    except (OSError, ValueError) as error:
+        settings = dict(json.loads(path.read_text("utf-8")))
+    except (OSError, ValueError, TypeError) as error:
         raise UserError(f"{path} is no JSON object ({error}).") from None
+    if board.session_limit < SESSION_LIMIT:
+        # A session must fit twice; on this flash the board's own default would not.
+        settings = merge({"session": {"limit": board.session_limit}}, settings)
+    return settings
 
 
 def on_board(text: bytes | None) -> Settings | None:
