@@ -16,6 +16,7 @@ from upyclaw_host.errors import UserError
 from upyclaw_host.flash.join import join
 from upyclaw_host.flash.mpy import compile_file
 from upyclaw_host.flash.names import bound_names
+from upyclaw_host.flash.outside import own_attributes
 
 PACKAGE = {
     "pk.__init__": '"""Root."""\n__version__ = "7"\n',
@@ -117,10 +118,10 @@ from pk.store import MOST, Full, files, size
 class Late(Box):
     def __init__(self, first):
         super().__init__(first)
-        self._own = files.size("abc")
+        self.own = files.size("abc")
 
     def both(self):
-        return self.first, self._own, self.second
+        return self.first, self.own, self.second
 
 
 def call(name, *args):
@@ -142,7 +143,7 @@ def main():
     print(__version__, LIMIT, MOST, NAMES, kind())
     print(bump(), bump(2), bump(2, twice=True))
     box = Late(4)
-    print(box.both(), box.write(1), box.drop(), box.fold(2, 3), Late.size, box._own)
+    print(box.both(), box.write(1), box.drop(), box.fold(2, 3), Late.size, box.own)
     print(reckon("abc"), reckon("abcdefghij"))
     try:
         size("0123456789")
@@ -207,6 +208,7 @@ def _with(**changes: str) -> dict[str, str]:
         ({"app": "\ndef f():\n    files.size = 3\n"}, "sets size in another module"),
         ({"app": "\ndef f():\n    return files\n"}, "hands pk.store.files on"),
         ({"app": "\nimport pk.base\n"}, "import pk.base"),
+        ({"app": "\nclass C(Box):\n    def f(self):\n        self._x = 1\n"}, "private names"),
         ({"app": "\ndef f():\n    size = 4\n    return size\n\n\nsize = 5\n"}, "also set"),
         ({"app": "\nfrom pk.odd import first as size\n"}, "two places"),
         ({"app": "\ndef f(size):\n    from pk.odd import size\n"}, "an argument"),
@@ -256,3 +258,25 @@ def test_no_name_of_the_firmware_is_lost():
                     inner = f"{node.module}.{alias.name}"
                     others = ("upyclaw.web.microdot",)  # added when the firmware is built
                     assert alias.name in bound[node.module] or inner in (*texts, *others), name
+
+
+STUBS = Path(sys.prefix) / "typings"
+
+
+@pytest.mark.skipif(not STUBS.is_dir(), reason="the stubs of MicroPython are not installed")
+def test_no_attribute_of_micropython_is_renamed():
+    """A method of ours that has the name of one of `network`, `machine` .. keeps it."""
+    known = set()
+    for path in STUBS.rglob("*.pyi"):
+        if path.relative_to(STUBS).parts[0] in ("requests", "umqtt", "_mpy_shed"):
+            continue  # not on our boards
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                known.add(node.name)
+            elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+                known.add(node.target.id)
+    assert len(known) > 1000
+    trees = {name: ast.parse(text) for name, text in _firmware().items()}
+    renamed = set().union(*own_attributes(trees, set()).values())
+    assert len(renamed) > 50
+    assert not renamed & known

@@ -3,9 +3,9 @@
 Owns which files belong to the firmware (`/boot.py`, `/main.py`, `/upyclaw/`). Never touches
 anything else on an image: settings and data survive every update.
 
-Two of these files are made here: `/upyclaw/board.txt`, the name of the board's folder in `boards/`,
-and `/upyclaw/files.txt`, the hash and path of every other file of this version. What a board's
-`files.txt` lists is what an update may replace or remove.
+Two of these files are made here: `/upyclaw/board.txt`, the name of the board's folder in
+`boards/`, and `/upyclaw/files.txt`, the hash and path of every other file of this version. What a
+board's `files.txt` lists is what an update may replace or remove.
 """
 
 from __future__ import annotations
@@ -13,9 +13,11 @@ from __future__ import annotations
 import gzip
 import hashlib
 import importlib.metadata
+import json
 import os
+import sys
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -47,27 +49,45 @@ class FirmwareSource:
 
 
 def _compiled(source: Path, name: str, arch: str, text: str | None = None) -> bytes:
-    """`source` as .mpy, or `text` made of it.
-
-    Kept in the user's cache folder, because mpy-cross is a process a file.
-    """
+    """`source` as .mpy, or `text` made of it; mpy-cross is a process a file."""
     content = source.read_bytes() if text is None else b"\0" + text.encode()
     how = f"{DEFAULT_OPTIMISE}\0{name}\0{arch}\0{_compiler()}\0"
-    key = hashlib.sha256(how.encode() + Path(shorten.__file__).read_bytes() + content)
-    cached = Path(platformdirs.user_cache_dir("upyclaw")) / "mpy" / f"{key.hexdigest()}.mpy"
+
+    def make() -> bytes:
+        with tempfile.TemporaryDirectory(prefix="upyclaw-mpy-") as folder:
+            target = Path(folder) / "out.mpy"
+            compile_file(source, target, name=name, arch=arch, text=text)
+            return target.read_bytes()
+
+    return _kept(make, how.encode(), Path(shorten.__file__).read_bytes(), content)
+
+
+def _joined(texts: Mapping[str, str]) -> dict[str, str]:
+    """The device package joined (join.py), which takes seconds."""
+    others = [extra.text() for extra in EXTRA_PACKAGES]
+    rules = [path.read_bytes() for path in sorted(Path(__file__).parent.glob("*.py"))]
+    key = json.dumps([texts, others, sys.version]).encode()
+    data = _kept(lambda: json.dumps(join(texts, ENTRY, others)).encode(), key, *rules)
+    joined: dict[str, str] = json.loads(data)
+    return joined
+
+
+def _kept(make: Callable[[], bytes], *of: bytes) -> bytes:
+    """What `make` gives, kept in the user's cache under the hash of what it is made `of`."""
+    key = hashlib.sha256()
+    for part in of:
+        key.update(hashlib.sha256(part).digest())
+    cached = Path(platformdirs.user_cache_dir("upyclaw")) / "mpy" / key.hexdigest()
     try:
         return cached.read_bytes()
     except OSError:
         pass
-    with tempfile.TemporaryDirectory(prefix="upyclaw-mpy-") as folder:
-        target = Path(folder) / "out.mpy"
-        compile_file(source, target, name=name, arch=arch, text=text)
-        data = target.read_bytes()
+    data = make()
     try:
         cached.parent.mkdir(parents=True, exist_ok=True)
-        part = cached.with_suffix(f".{os.getpid()}")
-        part.write_bytes(data)
-        part.replace(cached)
+        part_file = cached.with_suffix(f".{os.getpid()}")
+        part_file.write_bytes(data)
+        part_file.replace(cached)
     except OSError:
         # A home that cannot be written costs time, nothing else.
         pass
@@ -114,9 +134,9 @@ def firmware_files(
         else:
             files[target] = path.read_bytes()
     texts = {name: path.read_text("utf-8") for name, path in modules.items()}
-    for name, text in join(texts, ENTRY).items():
+    for name, text in _joined(texts).items():
         target = name.replace(".", "/")
-        files[f"/{target}.mpy"] = _compiled(modules[name], target + ".py", board.chip.arch, text)
+        files[f"/{target}.mpy"] = _compiled(modules[name], target + ".mpy", board.chip.arch, text)
     for extra in EXTRA_PACKAGES:
         name = f"{PACKAGE}/{extra.target}"
         if (source.package / extra.target).parent.is_dir():

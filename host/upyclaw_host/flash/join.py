@@ -14,11 +14,18 @@ another module, a name means one thing in its file, no circular imports at the t
 from __future__ import annotations
 
 import ast
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from upyclaw_host.errors import UserError
-from upyclaw_host.flash.names import arguments, bound_names, scopes_in, short_names
+from upyclaw_host.flash.names import (
+    arguments,
+    bound_names,
+    has_private,
+    scopes_in,
+    short_names,
+)
+from upyclaw_host.flash.outside import AttributeRenamer, own_attributes, said
 from upyclaw_host.flash.rewrite import Rewriter
 from upyclaw_host.flash.scan import (
     constants,
@@ -52,16 +59,18 @@ class _Module:
     escapes: bool = False  # used as an object: its names must stay as they are
 
 
-def join(sources: Mapping[str, str], entry: str) -> dict[str, str]:
+def join(sources: Mapping[str, str], entry: str, others: Iterable[str] = ()) -> dict[str, str]:
     """Module name -> source for the board, from module name -> source (`a.b.__init__` for
-    packages). `entry` stands for everything it imports at its top. Raises UserError."""
+    packages). `entry` stands for everything it imports at its top; so does each module that is
+    imported inside a function, for what nobody else imports. `others`: texts of other code that
+    uses our objects. Raises UserError."""
     if entry not in sources:
         return {name: shorten(text, name) for name, text in sources.items()}
-    return _Join(sources, entry).result()
+    return _Join(sources, entry, others).result()
 
 
 class _Join:
-    def __init__(self, sources: Mapping[str, str], entry: str) -> None:
+    def __init__(self, sources: Mapping[str, str], entry: str, others: Iterable[str]) -> None:
         self.modules: dict[str, _Module] = {}
         for key, text in sources.items():
             tree = part_local_imports(fold_private(on_board(ast.parse(text, key))), key)
@@ -71,23 +80,27 @@ class _Join:
             self.modules[name] = _Module(name, tree, package, bound_names(tree), name)
         self.entry = entry
         self.exceptions = exceptions(module.tree for module in self.modules.values())
-        self.keywords = {
-            node.arg
-            for module in self.modules.values()
-            for node in ast.walk(module.tree)
-            if isinstance(node, ast.keyword) and node.arg
-        }
+        self.said = said(module.tree for module in self.modules.values())
         self.order: list[str] = []
         self._visit(entry, ())
+        core = list(self.order)
         # The package itself stays what it is: whoever looks at a board finds its version there.
         root = entry.partition(".")[0]
-        self.order.remove(root)
+        core.remove(root)
         self.modules[root].escapes = True
-        for name in self.order:
+        for name in core:
             self.modules[name].unit = entry
+        for name in self.modules:
+            self._visit(name, (), strict=False)
         for module in self.modules.values():
             self._collect(module)
         self._check_escapes()
+        self._attach()
+        trees = {module.name: module.tree for module in self.modules.values()}
+        mappings = own_attributes(trees, self._related(), others)
+        for module in self.modules.values():
+            renamer = AttributeRenamer(mappings[module.name], module.modules)
+            module.tree = renamer.visit(module.tree)
         self.short: dict[tuple[str, str], str] = {}
         for unit in {module.unit for module in self.modules.values()}:
             self._name_globals(unit)
@@ -97,34 +110,60 @@ class _Join:
         for module in self.modules.values():
             self._rewrite(module)
         for module in self.modules.values():
-            members = self.order if module.name == self.entry else [module.name]
             if module.unit != module.name:
                 continue
-            body = once(node for name in members for node in self.modules[name].tree.body)
+            members = [self.modules[name] for name in self.order]
+            body = once(
+                node for one in members if one.unit == module.name for node in one.tree.body
+            )
             tree = ast.Module(body, [])
-            arguments(tree, self.keywords)
+            arguments(tree, self.said)
             key = module.name + ".__init__" if module.package else module.name
             out[key] = ast.unparse(ast.fix_missing_locations(tree))
         return out
 
     # Which modules belong together
 
-    def _visit(self, name: str, path: tuple[str, ...]) -> None:
+    def _visit(self, name: str, path: tuple[str, ...], strict: bool = True) -> None:
         """Put `name` into the order after all that it imports at its top, packages first."""
         parent = name.rpartition(".")[0]
         if parent and parent not in path:
-            self._visit(parent, path)
+            self._visit(parent, path, strict)
         if name in self.order:
             return
         if name in path:
+            if not strict:
+                return
             raise UserError(f"{' -> '.join((*path, name))} import each other at their top.")
         module = self.modules[name]
         for node in top(module.tree):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
                 for target in self._targets(module, node):
                     if target not in path or not self.modules[target].package:
-                        self._visit(target, (*path, name))
+                        self._visit(target, (*path, name), strict)
         self.order.append(name)
+
+    def _attach(self) -> None:
+        """Let modules that only one unit needs, and as soon as it is loaded, be part of it."""
+        users: dict[str, set[str]] = {}
+        alone = set()
+        for module in self.modules.values():
+            at_top = {id(node) for node in top(module.tree)}
+            for node in ast.walk(module.tree):
+                if isinstance(node, (ast.Import, ast.ImportFrom)):
+                    for target in self._targets(module, node):
+                        if id(node) in at_top:
+                            users.setdefault(target, set()).add(module.name)
+                        else:
+                            alone.add(target)
+                elif isinstance(node, ast.Global):
+                    # What it keeps has to outlive the other's unloading.
+                    alone.add(module.name)
+        for name in reversed(self.order):
+            module = self.modules[name]
+            units = {self.modules[user].unit for user in users.get(name, ())}
+            if len(units) == 1 and name not in alone and not (module.package or module.escapes):
+                module.unit = units.pop()
 
     def _targets(self, module: _Module, node: ast.Import | ast.ImportFrom) -> list[str]:
         """The modules of this package that an import reads."""
@@ -229,6 +268,32 @@ class _Join:
                         raise UserError(f"{module.name} hands {target.name} on as an object.")
                     target.escapes = True
 
+    def _related(self) -> set[str]:
+        """Modules with a class made of another file's class, and those others.
+
+        Both must not have private attributes: shortened file by file, two may have got one name.
+        """
+        out = set()
+        for module in self.modules.values():
+            for node in ast.walk(module.tree):
+                for base in getattr(node, "bases", ()):
+                    name, _, symbol = ast.unparse(base).partition(".")
+                    if name in module.symbols:
+                        target, symbol = self._resolve(*module.symbols[name])
+                    elif name in module.modules:
+                        target, symbol = self._resolve(module.modules[name], symbol)
+                    else:
+                        continue
+                    out |= {module.name, target}
+                    for other in self.modules[target].tree.body:
+                        same = getattr(other, "name", "") == symbol
+                        if same and has_private(other) and has_private(node):
+                            raise UserError(
+                                f"{module.name}: {name} and the class made of it both have "
+                                "private names; give those of one of them no underscore."
+                            )
+        return out
+
     # Short names
 
     def _name_globals(self, unit: str) -> None:
@@ -240,9 +305,7 @@ class _Join:
             self.short.update({(module.name, name): name for name in module.foreign})
             kept = module.own if module.escapes else _KEPT | self.exceptions
             for name in sorted(module.own - set(module.constants)):
-                if name in kept:
-                    if name in taken and name not in _KEPT:
-                        raise UserError(f"{module.name}: there is another {name} in {unit}.")
+                if name in kept and (name not in taken or name in _KEPT):
                     taken.add(name)
                     self.short[module.name, name] = name
                 else:
@@ -261,9 +324,14 @@ class _Join:
         return {
             name
             for name in top_imports(module.tree) & (set(module.symbols) | set(module.modules))
-            if name not in module.symbols
-            or self._constant(self._resolve(*module.symbols[name])) is None
+            if self._is_elsewhere(module, name)
         }
+
+    def _is_elsewhere(self, module: _Module, name: str) -> bool:
+        if name in module.modules:
+            return self.modules[module.modules[name]].unit != module.unit
+        key = self._resolve(*module.symbols[name])
+        return self._constant(key) is None and self.modules[key[0]].unit != module.unit
 
     def _short(self, key: tuple[str, str]) -> str:
         return self.short.get(key, key[1])

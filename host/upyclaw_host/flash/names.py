@@ -66,6 +66,20 @@ def scopes_in(tree: ast.AST, kind: type[ast.AST]) -> Iterator[set[str]]:
             }
 
 
+def has_private(tree: ast.AST) -> bool:
+    """True if a private attribute of `self` is set or a private member defined in class `tree`."""
+    return any(
+        isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and node.attr[0] == "_"
+        and ast.unparse(node.value) == "self"
+        for node in ast.walk(tree)
+    ) or any(
+        name[0] == "_" and not name.endswith("__")
+        for name in (bound_names(tree) if isinstance(tree, ast.ClassDef) else ())
+    )
+
+
 def arguments(tree: ast.AST, keep: set[str]) -> None:
     """Give the arguments of every function the same few names, except those in `keep`."""
     for node in ast.walk(tree):

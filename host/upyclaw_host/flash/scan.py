@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+from collections import Counter
 from collections.abc import Iterable, Iterator
 
 from upyclaw_host.errors import UserError
@@ -72,6 +73,7 @@ def once(nodes: Iterator[ast.stmt]) -> list[ast.stmt]:
 def constants(tree: ast.Module) -> dict[str, int | bool]:
     """Upper-case global names that are bound once, to a whole number."""
     values: dict[str, int | bool] = {}
+    bindings = _bindings(tree)
     for node in tree.body:
         if not isinstance(node, ast.Assign) or len(node.targets) != 1:
             continue
@@ -84,20 +86,21 @@ def constants(tree: ast.Module) -> dict[str, int | bool]:
             found = ast.literal_eval(value)
         except ValueError:
             continue
-        if isinstance(found, int) and _bindings(tree, target.id) == 1:
+        if isinstance(found, int) and bindings[target.id] == 1:
             values[target.id] = found
     return values
 
 
-def _bindings(tree: ast.Module, name: str) -> int:
-    count = 0
+def _bindings(tree: ast.Module) -> Counter[str]:
+    """How often each name is bound, anywhere in the file."""
+    count: Counter[str] = Counter()
     for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and node.id == name:
-            count += not isinstance(node.ctx, ast.Load)
+        if isinstance(node, ast.Name):
+            count[node.id] += not isinstance(node.ctx, ast.Load)
         elif isinstance(node, ast.arg):
-            count += node.arg == name
+            count[node.arg] += 1
         elif isinstance(node, ast.Global):
-            count += name in node.names
+            count.update(node.names)
     return count
 
 
