@@ -31,6 +31,14 @@ def _remount():
 
 
 def _settle():
+    import os
+
+    # A cut inside a rename makes LittleFS hide a neighbour of that file until something is
+    # written; an attempt to remove what is not there makes it put that right.
+    try:
+        os.remove("/upyclaw.nothing")
+    except OSError:
+        pass
     # A whole update that the power went before: its own script puts it in place (docs/install.md).
     try:
         with open("/upyclaw.ready/settle.py") as f:
