@@ -62,7 +62,7 @@ async def _within(asked, timeout_ms):
     """Await `asked` for so long; None if it took longer. `wait_for` swallows a cancellation that
     comes together with the result (CPython before 3.12); the worker would go on for ever (B61)."""
     wake = asyncio.Event()
-    out = []
+    out: list = []
 
     async def ask():
         try:
