@@ -1,0 +1,113 @@
+"""`upyclaw memory` and `upyclaw context` with a running (simulated) board.
+
+The request that the PC makes of a copied flash is the request that the board then sends.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from e2e.rig import say, talk
+from upyclaw_host.cli import main
+from upyclaw_host.flash.image import open_image
+from upyclaw_host.sim import SimBoard
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, str]]:
+    """Run a command; returns (exit code, stdout)."""
+
+    def call(*arguments: object) -> tuple[int, str]:
+        with pytest.raises(SystemExit) as stop:
+            main([str(one) for one in arguments])
+        return int(stop.value.code or 0), capsys.readouterr().out
+
+    return call
+
+
+FACTS = (
+    ("User's bakery is called Sourdough & Sons", "work"),
+    ("用户对花生过敏", "健康"),
+    ("User's cat is called Mochi", "pets"),
+)
+
+
+@pytest.fixture
+def flash(flash: Path, tmp_path: Path) -> Path:
+    """A flash with firmware on which some facts are known, as a board stores them."""
+    from upyclaw.memory.store import MemoryStore
+
+    folder = tmp_path / "memory"
+    store = MemoryStore(folder.as_posix())
+    for content, tags in FACTS:
+        store.store(content, tags, "", "user")
+    store.release()
+    with open_image(flash, write=True) as image:
+        for path in folder.iterdir():
+            image.write(f"/data/memory/{path.name}", path.read_bytes())
+    return flash
+
+
+def _told(value: Any) -> Any:
+    """A request without what a relay may add or take away."""
+    return {key: one for key, one in value.items() if key not in ("model", "stream_options")}
+
+
+def test_the_request_is_the_one_that_the_board_sends(flash, scripted, run, tmp_path):
+    rig = scripted([say("Nice to meet you."), say("Rain."), say("Mochi!")])
+    copy = tmp_path / "copy.img"
+    with SimBoard(flash) as board:
+        for result in talk(board.port, rig.relay(), "I am Ada.", "How is the weather? 今天"):
+            assert result.ok, result
+    shutil.copy(flash, copy)
+    line = 'What is my "cat" called? 猫'
+    code, out = run("context", copy, "--text", line, "--json")
+    made = json.loads(out)
+    assert code == 0 and made["records_sent"] == made["records"] > 4
+    assert "Mochi" in json.dumps(made["body"]["messages"][0])
+    with SimBoard(flash) as board:
+        (result,) = talk(board.port, rig.relay(), line)
+        assert result.ok
+    assert _told(made["body"]) == _told(rig.requests()[-1])
+    # The copy was only looked at.
+    assert json.loads(run("context", copy, "--text", line, "--json")[1]) == made
+
+
+def test_a_live_board_is_listed_asked_and_forgets(flash, run):
+    with SimBoard(flash) as board:
+        code, out = run("memory", "ls", "--port", board.port, "--json")
+        items = {item["content"]: item for item in json.loads(out)["items"]}
+        assert code == 0 and len(items) == 3 and "用户对花生过敏" in items
+        assert {item["source"] for item in items.values()} == {"user"}
+        code, out = run("memory", "recall", "--port", board.port, "花生", "--json")
+        assert [item["content"] for item in json.loads(out)["items"]] == ["用户对花生过敏"]
+        assert run("memory", "verify", "--port", board.port)[0] == 0
+        gone = items["User's cat is called Mochi"]["id"]
+        code, out = run("memory", "forget", "--port", board.port, gone, "--yes", "--json")
+        assert code == 0 and json.loads(out)["forgotten"] == [gone]
+        code, out = run("memory", "forget", "--port", board.port, gone, "--yes", "--json")
+        assert code == 1 and gone in json.loads(out)["failed"][0]["why"]
+        code, out = run("memory", "show", "--port", board.port, gone)
+        assert code == 0 and "forgotten" in out
+        # All of a source.
+        code, out = run("memory", "forget", "--port", board.port, "--source", "user", "--yes")
+        assert code == 0 and "2 forgotten" in out
+        _, out = run("memory", "ls", "--port", board.port, "--json")
+        assert json.loads(out)["total"] == 0
+
+
+def test_lines_that_need_no_request(flash, scripted, run):
+    rig = scripted([say("Hello.")])
+    with SimBoard(flash) as board:
+        assert talk(board.port, rig.relay(), "Hi")[0].ok
+    code, out = run("context", flash, "--text", "记住：我养蜜蜂", "--json")
+    told = json.loads(out)
+    assert code == 1 and told["body"] is None and "蜜蜂" in told["answer"]
+    _, out = run("memory", "ls", flash, "--json")
+    assert json.loads(out)["total"] == 3
