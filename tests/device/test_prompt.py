@@ -254,6 +254,9 @@ def peak(session, budget):
         for _ in Request(session, SYSTEM, budget, Registry([Sensor()])).pieces(bytearray(256)):
             pass
         return -1
+    # The code that reads records comes and goes with a request; here its data is measured.
+    from upyclaw.prompt import history
+
     gc.collect()
     idle = gc.mem_alloc()
     high = 0
@@ -264,6 +267,7 @@ def peak(session, budget):
         if n % 16 == 1:
             gc.collect()
             high = max(high, gc.mem_alloc() - idle)
+    del history
     return high
 
 

@@ -6,7 +6,7 @@ Owns the JSON of ASSISTANT_FINAL and ASSISTANT_TOOL records as this board writes
 held, within limits, as they can be judged only when they are whole (B14, B17).
 """
 
-from upyclaw.prompt.message import tool_name
+from upyclaw.prompt.clean import tool_name
 from upyclaw.storage.codec import FINAL, TOOL, json_escape
 from upyclaw.storage.files import StorageError
 

@@ -3,9 +3,10 @@
 Works on pieces that are cut anywhere. Must not know records or messages.
 """
 
-from upyclaw.compat import utf8_clean, utf8_len
+from upyclaw.compat import const, utf8_clean, utf8_len
 
 _BAD = b"\xef\xbf\xbd"  # U+FFFD
+NAME = const(64)  # characters of a tool's name, the limit of most servers
 NO_WORDS = b"(no message)"  # a request without messages is refused
 
 # What str.strip() takes off, ASCII aside: everything up to the blank counts as blank here.
@@ -21,6 +22,14 @@ def is_blank(text):
         if ch > " " and ch not in BLANKS:
             return False
     return True
+
+
+def tool_name(text):
+    """`text` (str) as a name every server takes: ASCII letters, digits, `_`, `-`, at most 64."""
+    out = ""
+    for ch in text[:NAME]:
+        out += ch if ch in "_-" or "0" <= ch <= "9" or "a" <= ch.lower() <= "z" else "_"
+    return out
 
 
 def whole_characters(pieces):

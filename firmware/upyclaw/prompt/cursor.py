@@ -247,12 +247,17 @@ class Cursor:
 
     # Values
 
-    def key(self):
-        """Take a member's name and its colon; returns the name's first raw bytes (about 24)."""
-        self.string(24)
+    def word(self):
+        """`text` as str, "?" if it is not ASCII."""
         text = self.text
+        return "?" if text and max(text) > 127 else text.decode()
+
+    def key(self):
+        """Take a member's name and its colon; returns the name's beginning as `word`."""
+        self.string(24)
+        word = self.word()
         self.take(58)
-        return text
+        return word
 
     def atom(self):
         """Take a number, true, false or null."""

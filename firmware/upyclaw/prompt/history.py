@@ -25,8 +25,6 @@ _READ = const(512)
 _ID_LIMIT = const(40)  # characters of a call's id that every server takes
 _BITS = const(8192)  # of the filter that tells which ids may have been used
 
-_CONTENT = {"null": b',"content":null', "empty": b',"content":""', "omit": b""}
-
 
 class History:
     """One run over the records of `session` that fit `budget` bytes; see Request for `options`.
@@ -45,7 +43,7 @@ class History:
         self._role = ""  # of the message before: user, assistant, calls, tool
         self._open = False  # that message's content string still waits for its end
         self._any = any_before
-        self._pending = []  # [Ident, new id or None, record] of calls without a result
+        self._pending = []  # [id, new id or None, record] of calls without a result
         self._used = bytearray()
         self.unreadable = 0
         self.first = self._plan.first
@@ -134,7 +132,9 @@ class History:
         else:
             yield from self._close()
             yield self._comma() + b'{"role":"assistant"'
-            yield _CONTENT[self._options.get("empty_content", "null")]
+            content = self._options.get("empty_content", "null")
+            if content != "omit":
+                yield b',"content":' + (b"null" if content == "null" else b'""')
         yield from self._thoughts(message)
         yield from self._calls(message)
         yield b"}"
@@ -146,7 +146,7 @@ class History:
             return
         if self._cur.record >= self._plan.open:
             key, text = message.reasoning
-            yield b',"' + key + b'":"'
+            yield b',"' + key.encode() + b'":"'
             yield from self._copy(text)
             yield b'"'
 
@@ -204,9 +204,9 @@ class History:
 
     def _key(self, ident, record):
         """What two ids are compared by."""
-        if ident.place is None:
-            return ident.text
-        start, end = ident.place
+        if not isinstance(ident, tuple):
+            return ident
+        start, end = ident
         crc = 0
         for piece in self._raw(record, start, end):
             crc = binascii.crc32(piece, crc)
@@ -216,10 +216,9 @@ class History:
         """None if the call's id can stay, else one that is not used in this request (B14, B59)."""
         if not self._used:
             self._used = bytearray(_BITS // 8)
-        length = len(ident.text) if ident.place is None and ident.text else _ID_LIMIT + 1
-        known = ident.place is not None or ident.text
+        short = isinstance(ident, str) and len(ident) <= _ID_LIMIT
         # The open turn's ids go back as they came, whatever their length.
-        if known and (length <= _ID_LIMIT or record >= self._plan.open):
+        if short or ident and record >= self._plan.open:
             if self._mark(str(self._key(ident, record))):
                 return None
         n = len(self._pending)
@@ -241,10 +240,10 @@ class History:
         ident, new, record = call
         if new is not None:
             yield new
-        elif ident.place is None:
-            yield json_escape(ident.text)
+        elif isinstance(ident, tuple):
+            yield from self._raw(record, ident[0], ident[1])
         else:
-            yield from self._raw(record, ident.place[0], ident.place[1])
+            yield json_escape(ident)
 
     # Copies from flash
 

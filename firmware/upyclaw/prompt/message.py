@@ -7,7 +7,7 @@ A text is (kind, start, end): the bytes of the record from `start` to `end`, to 
 """
 
 from upyclaw.compat import const, json_loads, utf8_clean
-from upyclaw.prompt.clean import is_blank
+from upyclaw.prompt.clean import NAME, is_blank, tool_name
 from upyclaw.prompt.cursor import Broken
 
 CLEAN = 0  # inside of a string, byte for byte
@@ -18,27 +18,19 @@ MESSAGES = 32  # results of one record; more are not looked at
 CALLS = 32
 TEXTS = 64
 _ID = const(64)  # raw bytes of an id that is compared as text; longer ones by length and checksum
-_NAME = const(64)  # characters of a tool's name, the limit of most servers
 _ARGUMENTS = const(512)  # bytes of arguments that are checked to be JSON
 
 _ROLES = {1: "user", 2: "assistant", 3: "assistant", 4: "tool"}
-_TEXT_PARTS = (b"", b"text", b"input_text", b"output_text")
-_REASONING = (b"reasoning_content", b"reasoning")
-
-
-class Ident:
-    """The id of a tool call: `text`, or the place of a long one; neither: it has none."""
-
-    def __init__(self, text=None, place=None):
-        self.text = text
-        self.place = place
+_TEXT_PARTS = ("", "text", "input_text", "output_text")
+_REASONING = ("reasoning_content", "reasoning")
 
 
 class Call:
-    """One tool call. `exact`: it can be sent as the record has it."""
+    """One tool call. `ident`: its id as str, the place (start, end) of a long one, None if it has
+    none. `exact`: it can be sent as the record has it."""
 
     def __init__(self):
-        self.ident = Ident()
+        self.ident = None
         self.name = ""
         self.arguments = None  # a text, or None for none
         self.exact = False
@@ -52,7 +44,7 @@ class Message:
         self.texts = []  # without blank ones
         self.calls = []
         self.calls_at = None  # (start, end) of tool_calls if it can be sent as it stands
-        self.ident = Ident()  # of a result
+        self.ident = None  # of a result, as Call's
         self.reasoning = None  # (key, text)
         self._other = None  # content that is neither string nor list
 
@@ -73,14 +65,14 @@ def _short(cur, limit):
 def _ident(cur):
     if cur.peek() != 34:
         cur.value()
-        return Ident()
+        return None
     start, end = cur.string(_ID)
     text = _short(cur, _ID)
     if text is not None:
-        return Ident(None if is_blank(text) else text)
+        return None if is_blank(text) else text
     if cur.dirty or b"\\" in cur.text or end - start <= _ID:
-        return Ident()
-    return Ident(None, (start, end))
+        return None
+    return start, end
 
 
 def _text(cur, keep=0):
@@ -89,14 +81,6 @@ def _text(cur, keep=0):
     if cur.blank:
         return None
     return (DIRTY if cur.dirty else CLEAN, start, end)
-
-
-def tool_name(text):
-    """`text` (str) as a name every server takes: ASCII letters, digits, `_`, `-`, at most 64."""
-    out = ""
-    for ch in text[:_NAME]:
-        out += ch if ch in "_-" or "0" <= ch <= "9" or "a" <= ch.lower() <= "z" else "_"
-    return out
 
 
 def _members(cur):
@@ -149,19 +133,19 @@ def _call(cur):
     exact = 0
     for key in _members(cur):
         c = cur.peek()
-        if key == b"id":
+        if key == "id":
             call.ident = _ident(cur)
-        elif key == b"type" and c == 34:
+        elif key == "type" and c == 34:
             cur.string(16)
-            typed = cur.text == b"function"
-        elif key == b"function" and c == 123:
+            typed = cur.word() == "function"
+        elif key == "function" and c == 123:
             for inner in _members(cur):
-                if inner == b"name" and cur.peek() == 34:
-                    cur.string(_NAME)
-                    name = _short(cur, _NAME) or ""
+                if inner == "name" and cur.peek() == 34:
+                    cur.string(NAME)
+                    name = _short(cur, NAME) or ""
                     call.name = tool_name(name)
                     exact += bool(name) and call.name == name
-                elif inner == b"arguments":
+                elif inner == "arguments":
                     exact += 2 * _arguments(cur, call)
                 else:
                     cur.value()
@@ -192,27 +176,27 @@ def _calls(cur, message):
 
 def _part(cur, message):
     """Take one block of a content list."""
-    kind = b""
+    kind = ""
     text = None
     call = Call()
     for key in _members(cur):
         c = cur.peek()
-        if key == b"type" and c == 34:
+        if key == "type" and c == 34:
             cur.string(16)
-            kind = cur.text
-        elif key == b"text" and c == 34:
+            kind = cur.word()
+        elif key == "text" and c == 34:
             text = _text(cur)
-        elif key == b"id":
+        elif key == "id":
             call.ident = _ident(cur)
-        elif key == b"name" and c == 34:
-            cur.string(_NAME)
-            call.name = tool_name(_short(cur, _NAME) or "")
-        elif key == b"input":
+        elif key == "name" and c == 34:
+            cur.string(NAME)
+            call.name = tool_name(_short(cur, NAME) or "")
+        elif key == "input":
             start, end = cur.value()
             call.arguments = (JSON, start, end) if c == 123 else None
         else:
             cur.value()
-    if kind == b"tool_use":
+    if kind == "tool_use":
         if call.name and len(message.calls) < CALLS:
             message.calls.append(call)
     elif text and kind in _TEXT_PARTS and len(message.texts) < TEXTS:
@@ -249,16 +233,15 @@ def _message(cur, rtype):
     message.role = _ROLES.get(rtype, "")
     for key in _members(cur):
         c = cur.peek()
-        if key == b"role" and c == 34:
+        if key == "role" and c == 34:
             cur.string(16)
-            message.role = (
-                cur.text.decode() if cur.text in (b"user", b"assistant", b"tool") else ""
-            )
-        elif key == b"content":
+            word = cur.word()
+            message.role = word if word in ("user", "assistant", "tool") else ""
+        elif key == "content":
             _content(cur, message)
-        elif key == b"tool_calls" and c == 91:
+        elif key == "tool_calls" and c == 91:
             _calls(cur, message)
-        elif key == b"tool_call_id":
+        elif key == "tool_call_id":
             message.ident = _ident(cur)
         elif key in _REASONING and c == 34:
             start, end = cur.string()
