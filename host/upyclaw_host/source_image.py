@@ -75,6 +75,35 @@ def _from_dump(path: Path, image: bytes) -> tuple[bytes, Geometry]:
     return image[first.offset : first.offset + first.size], first.geometry
 
 
+def _consistent(image: bytes, geometry: Geometry) -> bytes:
+    """The image as LittleFS leaves it after its first write: a rename that a power cut ended in
+    the middle is finished. Until then it hides a neighbour of the renamed file. In RAM only."""
+    blocks = UserContext(buffer=bytearray(image))
+    fs = _file_system(blocks, geometry)
+    try:
+        fs.mount()
+        # Nothing has this name; the attempt alone makes LittleFS put its state right.
+        fs.remove("/upyclaw.nothing")
+    except FileNotFoundError:
+        return bytes(blocks.buffer)
+    except (LittleFSError, OSError):
+        pass
+    return image
+
+
+def _file_system(context: UserContext, geometry: Geometry) -> LittleFS:
+    return LittleFS(
+        context=context,
+        mount=False,
+        block_size=geometry.block_size,
+        block_count=0,  # the superblock's
+        read_size=32,
+        prog_size=32,
+        cache_size=256,
+        lookahead_size=32,
+    )
+
+
 class _Blocks(UserContext):  # type: ignore[misc]  # the library is not followed by mypy
     """Blocks in RAM that can't be changed; counts reads of blocks the image lacks."""
 
@@ -128,6 +157,8 @@ class ImageSource:
                 "(read the flash again; this is not damage on the board)"
             )
             self._tell(self.label, len(image), "short-copy", text, Severity.WARNING)
+        else:
+            self._blocks = _Blocks(_consistent(image, geometry))
         self._fs, self._salvage = self._mount(), None
         if self._fs is None:
             self._salvage = self._salvaged(image)
@@ -141,16 +172,7 @@ class ImageSource:
 
     def _mount(self) -> LittleFS | None:
         """The file system by the library; None if it can't take it."""
-        fs = LittleFS(
-            context=self._blocks,
-            mount=False,
-            block_size=self.geometry.block_size,
-            block_count=0,  # the superblock's
-            read_size=32,
-            prog_size=32,
-            cache_size=256,
-            lookahead_size=32,
-        )
+        fs = _file_system(self._blocks, self.geometry)
         try:
             fs.mount()
         except LittleFSError:

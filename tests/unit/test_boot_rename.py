@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from upyclaw_host.source import open_source
+
 BOOT = Path(__file__).resolve().parents[2] / "firmware" / "boot.py"
 
 # A folder so full that LittleFS keeps it in several pieces; a rename from the first into the last
@@ -47,6 +49,7 @@ class Ram:
 ram = Ram()
 vfs.VfsLfs2.mkfs(ram, progsize=64)
 os.umount("/")
+vfs.mount(vfs.VfsPosix({folder!r}), "/host")
 names = ["s_%02d_name_of_a_session_file.log" % i for i in range(60)]
 vfs.mount(vfs.VfsLfs2(ram, progsize=64), "/")
 for name in names:
@@ -70,6 +73,8 @@ for n in range(1, 9):
             pass
         cut, ram.off = ram.off, False
         os.umount("/")
+        with open("/host/cut%d.img" % n, "wb") as f:
+            f.write(ram.data)
         vfs.mount(vfs.VfsLfs2(ram, progsize=64), "/")
         if mend:
             exec(boot, {{}})
@@ -88,7 +93,7 @@ print(json.dumps(rows))
 
 def test_no_file_stays_hidden(tmp_path: Path) -> None:
     script = tmp_path / "cuts.py"
-    script.write_text(SCRIPT.format(boot=str(BOOT)))
+    script.write_text(SCRIPT.format(boot=str(BOOT), folder=str(tmp_path)))
     result = subprocess.run(
         [sys.executable, "-m", "micropython_unix", str(script)],
         capture_output=True,
@@ -102,3 +107,11 @@ def test_no_file_stays_hidden(tmp_path: Path) -> None:
     assert all((whole, listed) == (60, 60) for _, whole, listed in mended), mended
     # The reason for it: LittleFS alone loses sight of a file that nobody touched.
     assert any(whole < 60 and listed < 60 for _, whole, listed in without), without
+    # A dump of that flash shows every file too, and is not changed by it.
+    for image in sorted(tmp_path.glob("*.img")):
+        before = image.read_bytes()
+        assert before[8:16] == b"littlefs"
+        source = open_source(image)
+        found = {path for path in source.files() if path.endswith(".log")}
+        assert len(found) == 60 and all(source.read(path) == path.encode() for path in found)
+        assert not source.findings and image.read_bytes() == before
