@@ -16,9 +16,9 @@ from rich.text import Text
 
 from upyclaw_host.cli.session_view import plain, print_findings
 from upyclaw_host.formats.findings import Finding, has_faults
-from upyclaw_host.formats.memory import CAPACITY, PROFILE, Memory
+from upyclaw_host.formats.memory import PROFILE, Memory
 from upyclaw_host.formats.memory_digest import Event
-from upyclaw_host.formats.memory_items import Item
+from upyclaw_host.formats.memory_items import CAPACITY, Item
 from upyclaw_host.memory_work import Applied
 
 # Where an item came from, by its source.
