@@ -83,10 +83,10 @@ def mem_free():
 
 
 def unload(*names):
-    """Forget modules that are seldom used; their code leaves the heap, a later import reads it
-    again from flash. Nothing may hold on to what they defined."""
+    """Forget modules that are seldom used: their code leaves the heap as soon as nothing runs it
+    or holds on to it; a later import reads it again from flash. On the PC they stay."""
     for name in names:
-        if sys.modules.pop(name, None):
+        if MICROPYTHON and sys.modules.pop(name, None):
             dot = name.rfind(".")
             parent = sys.modules.get(name[:dot])
             if hasattr(parent, name[dot + 1 :]):

@@ -9,9 +9,8 @@ import asyncio
 
 from upyclaw.channels.link import LinkDown
 from upyclaw.channels.outbox import PAYLOAD
-from upyclaw.compat import json_loads, sleep_ms, ticks_diff, ticks_ms
+from upyclaw.compat import json_loads, sleep_ms, ticks_diff, ticks_ms, unload
 from upyclaw.llm.errors import LLMError
-from upyclaw.llm.reader import ReplyReader
 
 _REPLY = 512  # bytes of a reply that wait to be read; the host is held back when it is full
 _HEADER = 256  # longest first line of a reply
@@ -242,6 +241,10 @@ class LinkClient:
             if lane.gone:
                 raise LinkDown()
             if reader is None and lane.head is not None:
+                from upyclaw.llm.reader import ReplyReader
+
+                # Its code goes with the reply, as that of the request has gone.
+                unload("upyclaw.llm.reader")
                 status = lane.head.get("status")
                 reader = ReplyReader(
                     handler,

@@ -6,6 +6,7 @@ Owns the JSON of ASSISTANT_FINAL and ASSISTANT_TOOL records as this board writes
 held, within limits, as they can be judged only when they are whole (B14, B17).
 """
 
+from upyclaw.compat import unload
 from upyclaw.prompt.clean import tool_name
 from upyclaw.storage.codec import FINAL, TOOL, json_escape
 from upyclaw.storage.files import StorageError
@@ -41,6 +42,7 @@ class Call:
     def close(self, cut):
         from upyclaw.tools.arguments import parse_arguments, strict_text
 
+        unload("upyclaw.tools.arguments")
         text = self._parts.decode()
         self._parts = bytearray()
         try:

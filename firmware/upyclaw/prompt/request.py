@@ -7,7 +7,7 @@ wire at once.
 
 import json
 
-from upyclaw.compat import MICROPYTHON, unload
+from upyclaw.compat import unload
 from upyclaw.prompt.clean import NO_WORDS, is_blank, text_pieces
 from upyclaw.storage.codec import json_escape
 
@@ -107,9 +107,8 @@ class Request:
     def _history(self):
         from upyclaw.prompt.history import History
 
-        if MICROPYTHON:
-            # The code goes with the request: reply, tools and memory need the room.
-            unload(*_READING)
+        # The code goes with the request: reply, tools and memory need the room.
+        unload(*_READING)
         # Without tools in the request, servers and templates refuse messages that call some.
         tool_rounds = self.options.get("tool_rounds", self.tools is not None)
         history = History(self.session, self.budget, self.options, bool(self.report), tool_rounds)

@@ -7,6 +7,7 @@ the turn (B14, B17). Must not know sessions.
 import asyncio
 import json
 
+from upyclaw.compat import unload
 from upyclaw.storage.codec import json_escape
 
 SECONDS = 20  # default time limit of a call
@@ -22,6 +23,7 @@ async def run_call(registry, call, context=None):
     4 KB and never empty. CancelledError passes through, nothing else does."""
     from upyclaw.storage.cap import cap_result
 
+    unload("upyclaw.storage.cap")
     text, bad = await _run(registry, call, context)
     text = cap_result(text)
     return text if text.strip() else "(no output)", bad

@@ -1,12 +1,10 @@
-"""The tool rounds of one turn: runs calls, writes their results, and knows when to stop (B59).
+"""The tool rounds of one turn: counts them and knows when to stop (B59).
 
-Owns the TOOL_RESULT record (SPEC-session §4) and the stop rules. Must not talk to the model.
+Owns the stop rules. What a round does is in results.py, loaded for its time. Must not talk to the
+model.
 """
 
-import binascii
-
-from upyclaw.storage.codec import RESULT, json_escape
-from upyclaw.tools.dispatch import run_call
+from upyclaw.compat import unload
 
 SAME_LIMIT = 4  # rounds in a row with equal calls and equal results
 CUT_LIMIT = 3  # rounds in a row whose calls were cut off (B17)
@@ -32,35 +30,11 @@ class ToolRounds:
 
         Raises what the session raises, and CancelledError: no half record stays then.
         """
+        from upyclaw.tools.results import run_calls
+
+        unload("upyclaw.tools.results", "upyclaw.tools.dispatch")
         self.count += 1
-        mark = 0
-        cut = True
-        session.begin(RESULT, fmt)
-        try:
-            head = b'[{"role":"tool","tool_call_id":"'
-            for call in calls:
-                if self._note and not call.problem:
-                    self._note(call.name)
-                text, bad = await run_call(self._registry, call, context)
-                tool = self._registry.get(call.name)
-                if tool and context and not getattr(tool, "trusted", False):
-                    # What it read may be anybody's words: memory takes no orders from it (B31).
-                    context.untrusted = True
-                data = text.encode()
-                key = "{} {} ".format(call.name, call.raw).encode()
-                mark = binascii.crc32(data, binascii.crc32(key, mark))
-                cut = cut and bool(call.problem)
-                session.write(head + json_escape(call.id) + b'","content":"')
-                for i in range(0, len(data), 256):
-                    session.write(json_escape(memoryview(data)[i : i + 256]))
-                session.write(b'","is_error":' + (b"true}" if bad else b"false}"))
-                head = b',{"role":"tool","tool_call_id":"'
-            session.write(b"]")
-        except BaseException:
-            session.drop()
-            raise
-        session.end(RESULT)
-        session.sync()
+        mark, cut = await run_calls(self._registry, session, calls, context, fmt, self._note)
         return self._stop(mark, cut)
 
     def _stop(self, mark, cut):
