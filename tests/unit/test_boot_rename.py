@@ -60,7 +60,7 @@ with open("/" + names[0] + ".new", "w") as f:
 os.umount("/")
 before = bytes(ram.data)
 rows = []
-for n in range(1, 9):
+for n in range(1, 5):
     row = []
     for mend in (False, True):
         ram = Ram()
@@ -78,13 +78,14 @@ for n in range(1, 9):
         vfs.mount(vfs.VfsLfs2(ram, progsize=64), "/")
         if mend:
             exec(boot, {{}})
+        listed = set(os.listdir("/"))
         whole = 0
         for name in names:
             try:
                 whole += open("/" + name).read() == name
             except OSError:
                 pass
-        row.append([cut, whole, sum(name in os.listdir("/") for name in names)])
+        row.append([cut, whole, sum(name in listed for name in names)])
         os.umount("/")
     rows.append(row)
 print(json.dumps(rows))
