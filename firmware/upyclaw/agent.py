@@ -50,7 +50,7 @@ class _Unsaved:
 class Agent:
     """Runs turns. `store`: SessionStore, `client`: model client, `mind`: Mind or None.
 
-    `make_tools()` gives the Registry, when a model that calls tools is there for the first time.
+    `make_tools(memory)` gives the Registry, with or without the tools of long-term memory.
     `sees_memory(chat)`: may the user of that chat see long-term memory (B32). `net`: Wifi or None.
     """
 
@@ -92,14 +92,15 @@ class Agent:
             if self.mind:
                 self.mind.close()
 
-    def tools(self):
-        """The Registry for the model that is there now; None if it gets no tools."""
+    def tools(self, memory=True):
+        """The Registry for the model that is there now; None if it gets no tools. `memory`: with
+        the tools that read and change long-term memory, which guests do not get (B32)."""
         wanted = self.settings["prompt"]["tools"]
         if wanted == "off" or wanted == "auto" and not self.client.tools:
             return None
-        if self._tools is None:
-            self._tools = self._make_tools()
-        return self._tools
+        if self._tools is None or self._tools[0] != memory:
+            self._tools = memory, self._make_tools(memory)
+        return self._tools[1]
 
     async def answer(self, chat, text, sink):
         """Answer one line of chat `chat`; the fields of the end event.
@@ -134,9 +135,13 @@ class Agent:
         if text[0] == "/":
             from upyclaw import commands
 
-            done, words = commands.run(self, chat, text)
-            del commands
-            unload("upyclaw.commands", "upyclaw.memory_commands")
+            try:
+                done, words = commands.run(self, chat, text)
+            finally:
+                del commands
+                unload("upyclaw.commands", "upyclaw.memory_commands")
+                if self.mind:
+                    self.mind.store.sleep()
             sink.text(words)
             return {"ok": done, "error": None}
         session = self.session(chat)

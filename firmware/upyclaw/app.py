@@ -56,13 +56,13 @@ class App:
         except OSError:
             return sys.platform
 
-    def tools(self):
-        """The tools of this board; made when a model that calls tools is there."""
+    def tools(self, memory):
+        """The tools of this board, with or without those of long-term memory."""
         from upyclaw.tools.builtin import builtin_tools
         from upyclaw.tools.registry import Registry
 
         tools = builtin_tools(self.board(), "/", lambda: self.control.tz)
-        return Registry(tools + (self.mind.tools() if self.mind else []))
+        return Registry(tools + (self.mind.tools() if self.mind and memory else []))
 
     def memory(self):
         """Long-term memory, unless `memory.mode` is off."""

@@ -4,9 +4,6 @@ Owns their wording. Works on the Mind's store and profile; must not call a model
 such a command comes.
 """
 
-from upyclaw.memory.derived import date
-from upyclaw.memory.record import labels_of
-
 MEMORY_USAGE = (
     "Usage: /memory list [PAGE] | show ID | search WORDS | store TEXT | pin ID | unpin ID"
     " | edit ID TEXT | forget ID | why ID"
@@ -39,11 +36,15 @@ def _memory(store, verb, rest):
         return True, _list(store, rest)
     if verb == "search" and rest:
         found = store.search(rest)
+        store.sleep()
         return True, _items(store, found) or "Nothing that is stored has these words."
     if verb == "store" and rest:
         from upyclaw.memory.orders import labels_for
 
-        how, id, _ = store.store(rest, ",".join(labels_for(store, rest)), "", "manual")
+        labels = ",".join(labels_for(store, rest))
+        del labels_for
+        store.sleep()
+        how, id, _ = store.store(rest, labels, "", "manual")
         return True, ("Known already: {}." if how == "same" else "Stored: {}.").format(id)
     id, _, text = rest.partition(" ")
     work = {"show": _show, "pin": _pin, "unpin": _unpin, "forget": _forget, "why": _why}.get(verb)
@@ -73,6 +74,9 @@ def _items(store, slots):
 
 
 def _show(store, id):
+    from upyclaw.memory.derived import date
+    from upyclaw.memory.record import labels_of
+
     item = store.get(id)
     return True, (
         "{}{}\n{}\nlabels: {}\nkeywords: {}\nsource: {}\nstored {}, last used {}, {} times"
@@ -112,6 +116,8 @@ def _forget(store, id):
 
 def _why(store, id):
     """Where an item comes from, and what happened to it: the digest's last lines about it."""
+    from upyclaw.memory.derived import date
+
     item = store.get(id)
     lines = []
     if item:
@@ -125,7 +131,7 @@ def _why(store, id):
         with open(store.root + "/memory_digest.log", "rb") as f:
             for line in f:
                 if b"\t" + id.encode() in line:
-                    lines.append(_digest_line(line, store.zone))
+                    lines.append(_digest_line(line, store.zone, date))
                     if len(lines) > 9:
                         lines.pop(1)
     except OSError:
@@ -135,7 +141,7 @@ def _why(store, id):
     return True, "\n".join(lines)
 
 
-def _digest_line(line, zone):
+def _digest_line(line, zone, date):
     fields = line.decode().rstrip("\n").split("\t")
     when = date(int(fields[0]) + zone) if fields[0].isdigit() else fields[0]
     return " ".join([when, fields[1]] + fields[3:])
@@ -162,8 +168,9 @@ def _context(agent, chat, text):
     from upyclaw.turn import build_request
 
     session = agent.session(chat)
-    sections = agent.mind.sections(text, agent.tools() is not None)
-    request = build_request(agent, session, sections, text or "(your next line)")
+    tools = agent.tools()
+    sections = agent.mind.sections(text, tools is not None)
+    request = build_request(agent, session, tools, sections, text or "(your next line)")
     total = 0
     for piece in request.pieces(bytearray(128)):
         total += len(piece)

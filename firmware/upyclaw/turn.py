@@ -49,12 +49,11 @@ class TurnFacts:
         self.labels = []
 
 
-def build_request(agent, session, sections, extra=None, shrink=0):
-    """The Request for `session` and the model that is there. `sections`: system sections behind
-    the instruction; `extra`: a user message that is not in the session; `shrink`: halvings of the
-    history."""
+def build_request(agent, session, tools, sections, extra=None, shrink=0):
+    """The Request for `session` and the model that is there. `tools`: Registry or None;
+    `sections`: system sections behind the instruction; `extra`: a user message that is not in the
+    session; `shrink`: halvings of the history."""
     model = agent.settings["model"]
-    tools = agent.tools()
     options = {
         "max_tokens": model["max_tokens"],
         "max_tokens_field": model["max_tokens_field"],
@@ -87,7 +86,8 @@ class Turn:
         self._sink = sink
         self._extra = extra
         self._shrink = 0  # halvings of the history, after the model said it is too long
-        self._sections = mind.sections(text, agent.tools() is not None) if mind else []
+        self._tools = agent.tools(mind is not None)
+        self._sections = mind.sections(text, self._tools is not None) if mind else []
 
     async def run(self):
         """Run to the end. Raises CancelledError after the record is closed."""
@@ -96,15 +96,14 @@ class Turn:
             kind, handler = await self._reply()
             if kind != TOOL:
                 return
-            tools = self._agent.tools()
-            if tools is None:
+            if self._tools is None:
                 self.error = "The model called a tool although it was offered none."
                 self._close(self.error)
                 return
             if rounds is None:
                 from upyclaw.tools.rounds import ToolRounds
 
-                rounds = ToolRounds(tools, self._agent.settings["model"]["rounds"])
+                rounds = ToolRounds(self._tools, self._agent.settings["model"]["rounds"])
             stop = await self._run_tools(rounds, handler.calls)
             if stop:
                 self._sink.text(stop)
@@ -119,7 +118,12 @@ class Turn:
             try:
                 gc.collect()
                 request = build_request(
-                    self._agent, self._session, self._sections, self._extra, self._shrink
+                    self._agent,
+                    self._session,
+                    self._tools,
+                    self._sections,
+                    self._extra,
+                    self._shrink,
                 )
                 await self._agent.client.chat(
                     request, handler, "chat", self._agent.settings["model"]["timeout"] * 1000

@@ -178,8 +178,9 @@ def _answer(
     def zone() -> int:
         return time.localtime().tm_gmtoff
 
-    def registry() -> Any:
-        return Registry(builtin_tools("", "/", zone) + (mind.tools() if mind else []))
+    def registry(memory: bool) -> Any:
+        own = builtin_tools("", "/", zone)
+        return Registry(own + (mind.tools() if mind and memory else []))
 
     async def run() -> dict[str, Any]:
         agent = Agent(store, client, settings, registry, mind)

@@ -87,7 +87,7 @@ class Echo:
 def agent_for(root, model, tool=None, limit=153600):
     settings = defaults()
     tools = Registry([tool or Echo()])
-    return Agent(SessionStore(root, limit), model, settings, lambda: tools)
+    return Agent(SessionStore(root, limit), model, settings, lambda memory: tools)
 
 
 async def ask(agent, text):

@@ -87,8 +87,8 @@ class Board:
         self.task = asyncio.create_task(self.mind.worker.run())
         self.extra = []
 
-    def tools(self):
-        return Registry(self.mind.tools() + self.extra)
+    def tools(self, memory):
+        return Registry((self.mind.tools() if memory else []) + self.extra)
 
     async def say(self, text):
         sink = Sink()
@@ -246,11 +246,14 @@ async def test_commands(root):
 
 async def test_a_guest_sees_and_changes_nothing(root):
     """B32."""
-    board = Board(root, Model(TEA))
+    board = Board(root, Model(TEA, tools=True))
     await board.say("Remember: my PIN hint is the summer of 1999.")
+    await board.say("hello")
+    assert "memory_recall" in json.dumps(board.model.asked["chat"][-1]["tools"])
     board.agent.sees_memory = lambda chat: False
     await board.say("What do you know about my PIN hint?")
     assert "1999" not in json.dumps(board.model.asked["chat"][-1]["messages"][0])
+    assert "memory_" not in json.dumps(board.model.asked["chat"][-1].get("tools", []))
     await board.say("I like green tea.")
     await board.settle()
     assert len(board.contents()) == 1

@@ -5,6 +5,7 @@ a model. The sentence exists only when the record is on flash. Every line of the
 so what only an order needs is loaded when there is one.
 """
 
+from . import drop_all
 from .spot import order, sentences
 from .text import fold, strip
 
@@ -36,7 +37,25 @@ def obey(store, text, secrets=()):
 
 
 def _remember(store, what, secrets):
-    from .filter import why_not
+    found = _fact(what, secrets)
+    # What recognised the fact leaves the heap before what stores it comes.
+    drop_all()
+    if found is None:
+        return None
+    content, label, secret, more = found
+    how, id, labels = store.store(
+        content, ",".join(_in_use(store, content) or [label]), "", "user"
+    )
+    sentence = ("I knew that: " if how == "same" else "Remembered: ") + store.get(id)["content"]
+    if secret:
+        sentence += " (This looks like a secret; it is stored as you said it.)"
+    return Answer(sentence, () if how == "same" else labels, (content,), more)
+
+
+def _fact(what, secrets):
+    """(fact, a label for it, does it look like a secret, did the line say more) of an order to
+    remember; None if it holds no fact."""
+    from .filter import label_for, why_not
     from .safety import is_order, mask
 
     # `Remember that I'm vegan. What can I cook?`: the question is not part of the fact.
@@ -57,26 +76,25 @@ def _remember(store, what, secrets):
     for secret in secrets:
         if secret and len(secret) >= 4:
             content = content.replace(secret, "***")
-    how, id, labels = store.store(content, ",".join(labels_for(store, content)), "", "user")
-    item = store.get(id)
-    told = item["content"] if item else content
-    sentence = ("I knew that: " if how == "same" else "Remembered: ") + told
-    if mask(content) != content:
-        sentence += " (This looks like a secret; it is stored as you said it.)"
-    return Answer(sentence, () if how == "same" else labels, (content,), bool(rest))
+    return content, label_for(content), mask(content) != content, bool(rest)
 
 
 def labels_for(store, content):
     """Up to two labels for a fact: those in use that occur in it, else its first telling word."""
+    found = _in_use(store, content)
+    if not found:
+        from .filter import label_for
+
+        found.append(label_for(content))
+    return found
+
+
+def _in_use(store, content):
     folded = fold(content)
     found: list[str] = []
     for _, label, _ in store.labels():
         if len(found) < 2 and len(label) > 1 and fold(label) in folded:
             found.append(label)
-    if not found:
-        from .filter import label_for
-
-        found.append(label_for(content))
     return found
 
 
