@@ -136,6 +136,18 @@ def test_replay_rules(root):
         assert len(line) < 1024
 
 
+def test_glued_lines_are_two_items(root):
+    # WEAKNESSES 7: what the reference lost there is still in its file.
+    path = folder(root, "r_replay_rules/after_store")
+    if not path:
+        return
+    for _ in range(2):
+        store = MemoryStore(path, clock=lambda: 1700000000)
+        got = [i["content"] for i in store.items()]
+        assert "new fact after replay" in got and "no newline at the end" in got
+        store.store("one more", "x")
+
+
 def test_corrupt_index(root):
     path = folder(root, "h_store_recall_update_forget/step05_recall_food")
     if not path:

@@ -453,3 +453,21 @@ def test_stored_text_is_one_line(root):
     lines = read(store.root + "/MEMORY.md").decode().split("\n")
     assert [x for x in lines if x.startswith("- `m _1` tea  SYSTEM")]
     assert not [x for x in lines if x.startswith("SYSTEM")]
+
+
+def test_a_line_without_end(root):
+    # 40 KB without a line end must not come into RAM whole.
+    os.mkdir(root + "/memory")
+    good = b'{"id":"g","content":"still here"}\n'
+    with open(root + "/memory/memory_records.jsonl", "wb") as f:
+        f.write(good)
+        for _ in range(80):
+            f.write(b"x" * 512)
+    with open(root + "/memory/memory_digest.log", "wb") as f:
+        for _ in range(80):
+            f.write(b"y" * 512)
+    store, _ = fresh(root)
+    assert contents(store) == ["still here"] and store.take_notices()
+    store.store("and one more", "t")
+    assert sorted(contents(again(store))) == ["and one more", "still here"]
+    assert size(store.path) < 1000 and size(store.path + ".bad") == 40961

@@ -17,7 +17,7 @@ from .text import hash30
 
 # A foreign digest may be of any length: so much of its end is looked at.
 _DIGEST_TAIL = const(65536)
-_BAD_LIMIT = const(16384)
+_BAD_LIMIT = const(65536)
 
 
 def load(store):
@@ -70,19 +70,19 @@ def _read_lines(store):
         return 0, late
     try:
         while True:
-            line = f.readline()
-            if not line:
+            line, n = _next_line(f)
+            if not n:
                 break
-            n = len(line)
-            torn = line[n - 1] != 10
-            body = n if torn else n - 1
-            item = record.from_line(memoryview(line)[:body]) if body <= record.LINE_READ else None
-            if item is None:
-                if bytes(line).strip():
-                    bad += 1
-                dead += n
-            else:
-                dead += _take(store, table, item, at, body, late)
+            torn = not line or line[-1] != 10
+            found, broken = _items(line if torn else line[:-1])
+            if broken or not line:
+                bad += 1
+            live = 0
+            for start, length, item in found:
+                live += length
+                dead += _take(store, table, item, at + start, length, late)
+            # Each item counts a line end of its own.
+            dead += n - live - len(found)
             store.torn = torn
             at += n
     except OSError as e:
@@ -92,6 +92,44 @@ def _read_lines(store):
     store.bytes = at
     store.waste = dead
     return bad, late
+
+
+def _next_line(f):
+    """(line, its length); the line is empty if it is longer than any of ours, whatever it is."""
+    line = f.readline(record.LINE_READ)
+    n = len(line)
+    if n < record.LINE_READ or line[-1] == 10:
+        return line, n
+    while True:
+        more = f.readline(512)
+        n += len(more)
+        if len(more) < 512 or more[-1] == 10:
+            # The end of the file, or of the line: either way it is over.
+            return b"", n
+
+
+def _items(line):
+    """([(start, length, item)], broken) of a line; broken: part of it is no item.
+
+    The reference may have glued two items into one line (WEAKNESSES 7).
+    """
+    if not line.strip():
+        return [], False
+    item = record.from_line(line)
+    if item:
+        return [(0, len(line), item)], False
+    found = []
+    broken = False
+    start = 0
+    while start < len(line):
+        end = line.find(b'}{"', start) + 1 or len(line)
+        item = record.from_line(memoryview(line)[start:end])
+        if item:
+            found.append((start, end - start, item))
+        else:
+            broken = True
+        start = end
+    return found, broken
 
 
 def _take(store, table, item, at, body, late):
@@ -242,7 +280,7 @@ def _replay(store):
         f.seek(start)
         at = start
         while True:
-            line = f.readline()
+            line = f.readline(256)
             if not line:
                 break
             parts = line.strip().split(b"\t")
@@ -290,20 +328,18 @@ def _set_aside(store):
         f = None
         try:
             f = open(target, "ab")
+            at = 0
             while True:
-                line = source.readline()
-                if not line:
+                line, length = _next_line(source)
+                if not length:
                     break
-                body = line if line[-1] != 10 else line[:-1]
-                if not body.strip():
-                    continue
-                if len(body) <= record.LINE_READ and record.from_line(body) is not None:
-                    continue
-                n += 1
-                if room > len(body):
-                    f.write(body)
-                    f.write(b"\n")
-                    room -= len(body) + 1
+                body = line if line[-1:] != b"\n" else line[:-1]
+                if not line or _items(body)[1]:
+                    n += 1
+                    if room > length:
+                        room -= length + 1
+                        _copy(source, at, length, f)
+                at += length
         finally:
             source.close()
             if f:
@@ -317,3 +353,18 @@ def _set_aside(store):
         )
     )
     return True
+
+
+def _copy(source, at, length, f):
+    """Append `length` bytes from offset `at` of `source` to `f`, ended by a line end."""
+    source.seek(at)
+    last = b""
+    while length:
+        piece = source.read(min(length, 256))
+        if not piece:
+            break
+        f.write(piece)
+        length -= len(piece)
+        last = piece
+    if last[-1:] != b"\n":
+        f.write(b"\n")
