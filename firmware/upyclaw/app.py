@@ -201,14 +201,14 @@ class App:
 
     async def run(self):
         """Run until Ctrl-C."""
-        tasks = (
+        tasks = [
             ("link", self.link.run),
             ("control", self.control.run),
             ("chat", self.chat.run),
             ("idle", self.idle),
-        )
+        ]
         if self.mind:
-            tasks += (("memory", self.mind.worker.run),)
+            tasks.append(("memory", self.mind.worker.run))
         network = self.settings["network"]
         if network["access_point"] == "on" or size("/wifi.json") >= 0:
             self.join()

@@ -86,7 +86,8 @@ def unload(*names):
     """Forget modules that are seldom used: their code leaves the heap as soon as nothing runs it
     or holds on to it; a later import reads it again from flash. On the PC they stay."""
     for name in names:
-        if MICROPYTHON and sys.modules.pop(name, None):
+        if MICROPYTHON and name in sys.modules:
+            del sys.modules[name]
             dot = name.rfind(".")
             parent = sys.modules.get(name[:dot])
             if hasattr(parent, name[dot + 1 :]):
