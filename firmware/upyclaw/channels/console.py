@@ -1,9 +1,44 @@
-"""What a person types at a bare terminal: echo, backspace, too long lines.
+"""The line that comes in, and what a person types at a bare terminal: echo, backspace.
 
 Must not know frames; link.py decides what is a typed line.
 """
 
+from upyclaw.compat import const
+
+_SMALL = const(256)  # line buffer while nobody types long lines; a frame fits
+
 TOO_LONG = b"\r\nThis line is longer than 1,024 bytes and was refused: use `upyclaw chat`.\r\n"
+
+
+class Line:
+    """The line so far: `n` bytes in `buf`; `over` if it became longer than `limit` bytes."""
+
+    def __init__(self, limit):
+        self.buf = bytearray(_SMALL)
+        self._limit = limit
+        self.clear()
+
+    def clear(self):
+        """Begin the next line."""
+        self.n = 0
+        self.over = False
+        if len(self.buf) > _SMALL:
+            self.buf = bytearray(_SMALL)
+
+    def add(self, src, a, b):
+        """Add src[a:b]; True if a person may have typed it: it does not begin like a frame."""
+        n = self.n
+        end = n + b - a
+        if end > len(self.buf):
+            if end > self._limit:
+                self.over = True
+                return False
+            grown = bytearray(self._limit)
+            grown[:n] = self.buf[:n]
+            self.buf = grown
+        self.buf[n:end] = memoryview(src)[a:b]
+        self.n = end
+        return b > a and self.buf[0] != 0x7E
 
 
 def echo(port, buf, a, b):

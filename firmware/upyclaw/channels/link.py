@@ -10,26 +10,28 @@ neither side sends anything again before the other has said that all earlier byt
 
 import asyncio
 
-from upyclaw.channels.console import TOO_LONG, echo, edited
-from upyclaw.channels.outbox import PARTS, Outbox, check_sum, get_hex, unescape
+from upyclaw.channels.console import TOO_LONG, Line, echo, edited
+from upyclaw.channels.outbox import (
+    ACK,
+    ANSWER,
+    HOLD,
+    NAK,
+    PARTS,
+    PROBE,
+    RESET,
+    SYNC,
+    Outbox,
+    check_sum,
+    get_hex,
+    unescape,
+)
 from upyclaw.compat import const, sleep_ms, ticks_diff, ticks_ms
 
-VERSION = 1  # of the frames; the sync frame carries it
 RX = 260  # bytes of the chip's input buffer, told to the host in `hello`
 LINE = 1024  # longest line that a person may type, bytes
 
 _STREAMS = const(4)
-_SMALL = const(256)  # line buffer while nobody types long lines
 _QUIET = const(60)  # ticks without a sign of life after which the client is gone
-
-# what the pump has to send beside data, highest first
-_RESET = const(1)
-_SYNC = const(2)
-_ANSWER = const(4)
-_HOLD = const(8)
-_NAK = const(16)
-_ACK = const(32)
-_PROBE = const(64)
 
 
 class LinkDown(Exception):
@@ -54,9 +56,7 @@ class Link:
         self._states = []
         self._line_fn = None
         self._in = bytearray(64)
-        self._line = bytearray(_SMALL)
-        self._fill = 0
-        self._over = False  # the line is longer than LINE
+        self._line = Line(LINE)
         self._box = Outbox()
         self._wake = asyncio.Event()  # for the pump
         self._room = asyncio.Event()  # for senders
@@ -65,7 +65,7 @@ class Link:
         self._age = 0  # sessions so far
         self._digit = 0  # of our last probe
         self._asked = 48  # digit of the host's last probe, as a character
-        self._due = _RESET
+        self._due = RESET
         self._held = False  # a handler refused the next part
         self._clear()
 
@@ -145,7 +145,7 @@ class Link:
         """The handler of `stream` that returned False has room again."""
         if self._held:
             self._held = False
-            self._ask(_NAK)
+            self._ask(NAK)
 
     async def console(self, data):
         """Write text for a person (log for a client); dropped if nobody takes it for 0.5 s."""
@@ -218,7 +218,7 @@ class Link:
                 await self._write(self._control())
             elif box.ready() and not self._probing:
                 line, again = box.take(self._expect)
-                self._due &= ~_ACK
+                self._due &= ~ACK
                 if again:
                     self.resent += 1
                 else:
@@ -229,33 +229,16 @@ class Link:
                 await self._wake.wait()
 
     def _control(self):
-        """The most urgent frame without data; it settles what it says."""
         due = self._due
-        digit = 48
-        epoch = self._epoch
-        if due & _RESET or epoch < 0:
-            self._due = 0
-            return self._box.control(82, digit, 0, 0)  # R
-        if due & _SYNC:
-            kind = 90  # Z
-            digit += VERSION
-            settled = _SYNC | _ACK | _NAK
-        elif due & (_ANSWER | _HOLD):
-            kind = 72 if self._held else 80  # H P
-            digit = self._asked if due & _ANSWER else 57  # 9: nobody asked
-            settled = _ANSWER | _HOLD | _NAK | _ACK
-        elif due & _NAK:
-            kind = 78  # N
-            settled = _NAK | _ACK
-        elif due & _ACK:
-            kind = 65  # A
-            settled = _ACK
-        else:
+        if self._epoch < 0:
+            due = RESET
+        if due == PROBE:
             self._due = 0
             self._digit = (self._digit + 1) & 7
             return b"~u?%d\n" % self._digit
+        line, settled = self._box.answer(due, self._held, self._asked, self._epoch, self._expect)
         self._due &= ~settled
-        return self._box.control(kind, digit, epoch, self._expect)
+        return line
 
     async def _write(self, line):
         view = memoryview(line)
@@ -291,7 +274,7 @@ class Link:
         self._stall = 0
         self._patience = min(2 * self._patience, 8)
         self._probing = True
-        self._ask(_PROBE)
+        self._ask(PROBE)
 
     # -- receiving
 
@@ -319,41 +302,29 @@ class Link:
             self._end_line()
 
     def _collect(self, a, b):
-        n = b - a
-        fill = self._fill
-        if fill + n > len(self._line):
-            if fill + n > LINE:
-                self._over = True
-                return
-            grown = bytearray(LINE)
-            grown[:fill] = self._line[:fill]
-            self._line = grown
-        self._line[fill : fill + n] = memoryview(self._in)[a:b]
-        self._fill = fill + n
-        if n and self._epoch < 0 and self._line[0] != 0x7E and not self._writing:
+        line = self._line
+        if line.add(self._in, a, b) and self._epoch < 0 and not self._writing:
             echo(self._port, self._in, a, b)
 
     def _end_line(self):
-        n = self._fill
-        over = self._over
-        self._fill = 0
-        self._over = False
-        at = self._line.rfind(b"~u", 0, n)
-        if at >= 0 and not over:
-            self._frame(at, n)
-        elif self._epoch >= 0:
-            # A client sends frames only: this one lost its beginning.
-            if n:
-                self._bad()
-        elif over:
-            self._port.write(TOO_LONG)
-        elif n:
-            self._port.write(b"\r\n")
-            text = edited(self._line, n)
-            if text and self._line_fn:
-                self._call(self._line_fn, text)
-        if len(self._line) > _SMALL:
-            self._line = bytearray(_SMALL)
+        line = self._line
+        try:
+            at = line.buf.rfind(b"~u", 0, line.n)
+            if at >= 0 and not line.over:
+                self._frame(at, line.n)
+            elif self._epoch >= 0:
+                # A client sends frames only: this one lost its beginning.
+                if line.n:
+                    self._bad()
+            elif line.over:
+                self._port.write(TOO_LONG)
+            elif line.n:
+                self._port.write(b"\r\n")
+                text = edited(line.buf, line.n)
+                if text and self._line_fn:
+                    self._call(self._line_fn, text)
+        finally:
+            line.clear()
 
     def _call(self, fn, *args):
         try:
@@ -367,16 +338,16 @@ class Link:
         self.damaged += 1
         if not (self._naked or self._held):
             self._naked = True
-            self._ask(_NAK)
+            self._ask(NAK)
 
     def _frame(self, a, b):
         """The line [a:b] begins with the marker."""
-        line = self._line
+        line = self._line.buf
         if b - a == 4 and line[a + 2] == 63:  # ? probe
             self._quiet = 0
             self._asked = line[a + 3]
             self._naked = False
-            self._ask(_ANSWER)
+            self._ask(ANSWER)
             return
         if b - a < 14 or get_hex(line, b - 6, 6) != check_sum(memoryview(line)[a : b - 6]):
             if self._epoch >= 0:
@@ -388,7 +359,7 @@ class Link:
         if kind == 89:  # Y sync
             self._session(epoch)
             self._due = 0
-            self._ask(_SYNC)
+            self._ask(SYNC)
         elif epoch == self._epoch:
             self._quiet = 0
             if self._box.acked(get_hex(line, a + 6, 2)):
@@ -398,7 +369,7 @@ class Link:
                 self._wake.set()
             self._act(kind, a, b)
         elif self._epoch < 0:
-            self._ask(_RESET)
+            self._ask(RESET)
 
     def _act(self, kind, a, b):
         if kind in PARTS:
@@ -408,7 +379,7 @@ class Link:
             if not self._probing and self._box.waiting():
                 self._probe()
         elif kind == 80:  # P answer to our probe: all that we sent before it is read or lost
-            if self._probing and self._line[a + 3] == 48 + self._digit:
+            if self._probing and self._line.buf[a + 3] == 48 + self._digit:
                 self._probing = False
                 self._stall = 0
                 self._box.go_back()
@@ -417,14 +388,14 @@ class Link:
             self._session(-1)
 
     def _data(self, a, b):
-        line = self._line
+        line = self._line.buf
         d = (get_hex(line, a + 8, 2) - self._expect) & 255
         if d >= 128:  # doubled
-            self._ask(_ACK)
+            self._ask(ACK)
             return
         if d:
             if self._held:
-                self._ask(_HOLD)
+                self._ask(HOLD)
             else:
                 self._bad()
             return
@@ -435,9 +406,9 @@ class Link:
             part = memoryview(line)[start : unescape(line, start, b)]
             if self._call(fn, part, line[a + 2] in (76, 87)) is False:
                 self._held = True
-                self._ask(_HOLD)
+                self._ask(HOLD)
                 return
         self._held = False
         self._naked = False
         self._expect = (self._expect + 1) & 255
-        self._ask(_ACK)
+        self._ask(ACK)

@@ -8,12 +8,22 @@ import binascii
 
 from upyclaw.compat import const
 
+VERSION = 1  # of the frames; the sync frame carries it
 PAYLOAD = 237  # bytes of a message that one frame carries at most; a frame has at most 256
 
 _SLOTS = const(4)  # frames that may wait; docs/link.md fixes this number
 _FRAME = const(256)
 _HEAD = const(12)  # ~u kind stream epoch(2) ack(2) seq(2) length(2)
 _HEX = b"0123456789abcdef"
+
+# what the pump has to send beside data, highest first
+RESET = const(1)
+SYNC = const(2)
+ANSWER = const(4)
+HOLD = const(8)
+NAK = const(16)
+ACK = const(32)
+PROBE = const(64)
 
 PARTS = (77, 70, 76, 87)  # M F L W; bit 0 of the index: first part, bit 1: last part
 
@@ -160,6 +170,27 @@ class Outbox:
         put_hex(ctl, 6, 2, ack)
         self._close(ctl, 0, 15)
         return ctl
+
+    def answer(self, due, held, asked, epoch, expect):
+        """The most urgent frame without data of what is `due`, and what it settles."""
+        digit = 48
+        if due & RESET:
+            return self.control(82, digit, 0, 0), 255  # R
+        if due & SYNC:
+            kind = 90  # Z
+            digit += VERSION
+            settled = SYNC | ACK | NAK
+        elif due & (ANSWER | HOLD):
+            kind = 72 if held else 80  # H P
+            digit = asked if due & ANSWER else 57  # 9: nobody asked
+            settled = ANSWER | HOLD | NAK | ACK
+        elif due & NAK:
+            kind = 78  # N
+            settled = NAK | ACK
+        else:
+            kind = 65  # A
+            settled = ACK
+        return self.control(kind, digit, epoch, expect), settled
 
     def _close(self, buf, a, b):
         put_hex(buf, b - 7, 6, check_sum(memoryview(buf)[a : b - 7]))
