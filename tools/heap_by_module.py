@@ -1,8 +1,8 @@
 """Prints what each module of the firmware costs in heap when the app is imported, largest first.
 
-`heap_by_module.py [MODULE]` (default upyclaw.app). The firmware is compiled as for a board and
-runs in the PC's MicroPython, whose words have 64 bits: a chip needs about 0.6 of these figures.
-Bytes.
+`heap_by_module.py [MODULE]` (default upyclaw.app), bytes. Each file is compiled by itself, so that
+its cost shows; the last lines are for the files as they lie on a board (join.py). All runs in the
+PC's MicroPython, whose words have 64 bits: a chip needs about 0.6 of these figures.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from upyclaw_host import resources
+from upyclaw_host.flash.firmware import firmware_files
 from upyclaw_host.flash.mpy import compile_package
 
 # Runs in MicroPython: measures around every import; what an import takes in turn is taken off.
@@ -49,17 +50,39 @@ print("%7d  all together" % sum(row[0] for row in rows))
 micropython.qstr_info()
 """
 
+TOTAL = """
+import asyncio, gc, micropython
+
+gc.collect()
+before = gc.mem_alloc()
+import {module}
+gc.collect()
+print("%7d  as on the board" % (gc.mem_alloc() - before))
+micropython.qstr_info()
+"""
+
 
 def main(arguments: list[str]) -> int:
     module = arguments[0] if arguments else "upyclaw.app"
     with tempfile.TemporaryDirectory(prefix="upyclaw-heap-") as folder:
-        compile_package(resources.device_package(), Path(folder) / "upyclaw")
-        script = Path(folder) / "probe.py"
-        script.write_text(PROBE.format(module=module))
-        command = [sys.executable, "-m", "micropython_unix", "-X", "heapsize=4M", str(script)]
-        return subprocess.run(
-            command, env={"MICROPYPATH": f"{folder}:.frozen"}, check=False
-        ).returncode
+        apart, joined = Path(folder) / "apart", Path(folder) / "joined"
+        compile_package(resources.device_package(), apart / "upyclaw")
+        for name, data in firmware_files().items():
+            path = joined / name.lstrip("/")
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        return _run(apart, PROBE.format(module=module)) or _run(
+            joined, TOTAL.format(module=module)
+        )
+
+
+def _run(folder: Path, program: str) -> int:
+    script = folder / "probe.py"
+    script.write_text(program)
+    command = [sys.executable, "-m", "micropython_unix", "-X", "heapsize=4M", str(script)]
+    return subprocess.run(
+        command, env={"MICROPYPATH": f"{folder}:.frozen"}, check=False
+    ).returncode
 
 
 if __name__ == "__main__":
