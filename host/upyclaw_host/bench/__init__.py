@@ -14,7 +14,7 @@ Progress = Callable[[str], None]
 
 # name -> (module here, what it prints)
 BENCHES = {
-    "ram": ("ram", "heap of the simulated ESP32: idle, and the most of a turn"),
+    "ram": ("ram", "heap of the simulated ESP32: idle, in a turn, with Wi-Fi, with the page"),
     "net": ("net", "heap of Wi-Fi and of a model over HTTP"),
     "latency": ("latency", "from a line sent to its first word, split up"),
     "wear": ("wear", "erases and bytes that a turn, and a stored fact, cost the flash"),

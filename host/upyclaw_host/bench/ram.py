@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from upyclaw_host.bench import Progress
+from upyclaw_host.bench import Progress, net, web
 from upyclaw_host.bench.boards import bench_board, session_files
 from upyclaw_host.errors import UserError
 
@@ -19,8 +19,13 @@ LIMIT = 24 * 1024  # what a turn may take above idle
 
 
 def run(progress: Progress) -> dict[str, Any]:
-    """One turn with an empty session and one with 150,000 bytes in 300 records."""
-    return asyncio.run(_run(progress))
+    """A turn with an empty session, one with 150,000 bytes in 300 records, Wi-Fi, the page."""
+    result = asyncio.run(_run(progress))
+    result["net"] = net.run(progress)
+    result["page"] = web.run(progress)
+    # What the page takes shows only where it fits.
+    result["page_in_256k"] = web.run(progress, heap="256k")
+    return result
 
 
 async def _run(progress: Progress) -> dict[str, Any]:
@@ -63,4 +68,7 @@ def render(result: dict[str, Any]) -> str:
             f"lowest in a turn {r['lowest_free']:,}; the turn takes {r['above_idle']:,} bytes "
             f"above idle (limit {result['limit_above_idle']:,}, {r['samples']:,} samples)"
         )
+    lines.append(net.render(result["net"]))
+    lines.append(web.render(result["page"]))
+    lines.append("the same with a heap of 256 KB:\n" + web.render(result["page_in_256k"]))
     return "\n".join(lines)
