@@ -8,8 +8,9 @@ from upyclaw import compat
 from upyclaw.compat import set_unix_time, unix_time
 from upyclaw.llm.turn import Call
 from upyclaw.storage import RESULT, TOOL, SessionStore, user_record
+from upyclaw.tools.answers import zone_name
 from upyclaw.tools.arguments import parse_arguments, strict_text
-from upyclaw.tools.builtin import DeviceInfo, GetTime, builtin_tools, zone_name
+from upyclaw.tools.builtin import DeviceInfo, GetTime, builtin_tools
 from upyclaw.tools.dispatch import run_call
 from upyclaw.tools.registry import Registry
 from upyclaw.tools.rounds import ToolRounds

@@ -1,23 +1,13 @@
-"""Tools every board has: the time, and the board's own state. They only read."""
+"""Tools every board has: the time, and the board's own state. They only read.
 
-import gc
-import json
-import os
+What they answer is in answers.py, loaded for a call.
+"""
+
 import time
 
-from upyclaw.compat import civil_time, mem_free, unix_time
+from upyclaw.compat import unload
 
 _NOTHING = b'{"type":"object","properties":{}}'
-_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-
-
-def zone_name(seconds):
-    """`seconds` east of UTC as text: UTC, UTC+01:00, UTC-03:30."""
-    if not seconds:
-        return "UTC"
-    minutes = abs(seconds) // 60
-    sign = "+" if seconds > 0 else "-"
-    return "UTC{}{:02d}:{:02d}".format(sign, minutes // 60, minutes % 60)
 
 
 class GetTime:
@@ -32,14 +22,10 @@ class GetTime:
         self._zone = zone
 
     async def run(self, args, context):
-        now = unix_time()
-        if not now:
-            return '{"ok":false,"error":"The clock of the board is not set; the time is unknown."}'
-        zone = self._zone() if self._zone else 0
-        year, month, day, hour, minute, second, weekday = civil_time(now + zone)
-        return "{:04d}-{:02d}-{:02d} {:02d}:{:02d}:{:02d}, {}, {}".format(
-            year, month, day, hour, minute, second, _DAYS[weekday], zone_name(zone)
-        )
+        from upyclaw.tools.answers import clock
+
+        unload("upyclaw.tools.answers")
+        return clock(self._zone() if self._zone else 0)
 
 
 class DeviceInfo:
@@ -57,15 +43,10 @@ class DeviceInfo:
         self._start = int(time.time())
 
     async def run(self, args, context):
-        gc.collect()
-        uptime = max(0, int(time.time()) - self._start)
-        info = {"board": self._board, "heap_free": mem_free(), "uptime_s": uptime}
-        if hasattr(os, "statvfs"):
-            stat = os.statvfs(self._root)
-            size = stat[1] or stat[0]
-            info["flash_free"] = stat[3] * size
-            info["flash_size"] = stat[2] * size
-        return json.dumps(info)
+        from upyclaw.tools.answers import device
+
+        unload("upyclaw.tools.answers")
+        return device(self._board, self._root, self._start)
 
 
 def builtin_tools(board="", root="/", zone=None):
