@@ -3,7 +3,7 @@
 import os
 
 from upyclaw.compat import json_loads
-from upyclaw.memory import dedupe, record, terms, text
+from upyclaw.memory import dedupe, keys, record, render, terms, text
 
 
 def data(name):
@@ -32,12 +32,12 @@ def test_duplicate_pairs():
 
 def test_index_numbers_never_hide_a_relative():
     for pair in data("dedupe.json"):
-        a = dedupe.keys(pair["existing"])
-        b = dedupe.keys(pair["incoming"])
+        a = keys.keys(pair["existing"])
+        b = keys.keys(pair["incoming"])
         if pair["relation"] == "same":
             assert a[0] == b[0], pair
         elif pair["relation"]:
-            assert dedupe.may_refine(a[1], b[1]) and dedupe.may_refine(b[1], a[1]), pair
+            assert keys.may_refine(a[1], b[1]) and keys.may_refine(b[1], a[1]), pair
 
 
 def test_the_rule_is_the_same_seen_from_the_other_side():
@@ -84,8 +84,8 @@ def test_metadata_vectors():
         # A broken character at the end of a field, and control characters, are not kept (docs).
         odd = any([ord(c) < 32 or c == "\ufffd" for c in row["tags"]])
         content = text.cut(text.clean(row["content_in"]), record.CONTENT)
-        tags = record.normal_tags(row["tags_in"])
-        keywords = record.normal_keywords(row["keywords_in"], content, tags)
+        tags = render.normal_tags(row["tags_in"])
+        keywords = render.normal_keywords(row["keywords_in"], content, tags)
         if odd:
             assert len(tags.encode()) <= record.TAGS
             continue
@@ -111,7 +111,7 @@ def test_a_line_fits_a_reference_reader():
         "summary_ids": [65535, 65535, 65535],
         "pinned": True,
     }
-    line = record.to_line(record.fit(item), True)
+    line = render.to_line(render.fit(item), True)
     assert len(line) <= 1022, len(line)
     back = record.from_line(line)
     assert back["content"] == item["content"] and len(back["content"]) > 100

@@ -7,9 +7,10 @@ evicted one, a twin) goes into the same write as what begins one, so a cut leave
 
 from ..compat import const
 from ..storage.files import StorageError, close, wrap
-from . import drop, record
-from .dedupe import COVERED, DIFFERENT, REFINES, SAME, compare, keys, may_refine, prepare
+from . import drop, record, render
+from .dedupe import COVERED, DIFFERENT, REFINES, SAME, compare, prepare
 from .heat import PINNED
+from .keys import keys, may_refine
 from .text import clean, cut, hash30
 
 # So many items can be pinned: the rest must stay free to move.
@@ -22,7 +23,7 @@ def store(memory, content, tags, keywords, source, memory_id):
     """See MemoryStore.store."""
     _writable(memory)
     content, tags, keywords = _normal(content, tags, keywords)
-    memory_id = record.normal_id(memory_id)
+    memory_id = render.normal_id(memory_id)
     if memory_id and memory.find(memory_id) >= 0:
         changed, labels = update(memory, memory_id, content, tags, keywords, source)
         return ("refined" if changed else "same"), memory_id, labels
@@ -33,8 +34,8 @@ def store(memory, content, tags, keywords, source, memory_id):
         return "same", item["id"], record.labels_of(item["tags"])
     if how == REFINES:
         item = memory.item(slot)
-        tags = record.normal_tags(tags + "," + item["tags"])
-        keywords = record.normal_keywords(keywords, content, tags)
+        tags = render.normal_tags(tags + "," + item["tags"])
+        keywords = render.normal_keywords(keywords, content, tags)
         _rewrite(memory, slot, item, content, tags, keywords, source)
         return "refined", item["id"], record.labels_of(tags)
     return _add(memory, content, tags, keywords, source, memory_id)
@@ -136,8 +137,8 @@ def _normal(content, tags, keywords):
     content = cut(clean(content), record.CONTENT).strip(" ")
     if not content:
         raise ValueError("content is required")
-    tags = record.normal_tags(tags)
-    return content, tags, record.normal_keywords(keywords, content, tags)
+    tags = render.normal_tags(tags)
+    return content, tags, render.normal_keywords(keywords, content, tags)
 
 
 def _label_ids(table, tags):
@@ -170,14 +171,14 @@ def _add(memory, content, tags, keywords, source, memory_id):
         "deleted": False,
         "summary_ids": _label_ids(table, tags),
     }
-    line = record.to_line(record.fit(item))
+    line = render.to_line(render.fit(item))
     cold = -1
     end = b""
     if table.live >= memory.limit:
         cold, score = table.coldest(memory.clock())
         if cold >= 0:
             cold_id = memory.id_of(cold)
-            end = record.tombstone(cold_id, now)
+            end = render.tombstone(cold_id, now)
     at = _append(memory, line, end)
     i = table.add()
     _place(table, i, at, line, item)
@@ -208,11 +209,11 @@ def _rewrite(memory, slot, old, content, tags, keywords, source, twin=-1):
         "summary_ids": _label_ids(table, tags),
         "pinned": table.flags[slot] & PINNED != 0,
     }
-    line = record.to_line(record.fit(item))
+    line = render.to_line(render.fit(item))
     end = b""
     if twin >= 0:
         twin_id = memory.id_of(twin)
-        end = record.tombstone(twin_id, item["updated_at"])
+        end = render.tombstone(twin_id, item["updated_at"])
     at = _append(memory, line, end)
     memory.waste += table.length[slot] + 1
     _place(table, slot, at, line, item)

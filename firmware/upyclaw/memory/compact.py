@@ -12,7 +12,7 @@ from array import array
 
 from ..compat import const, utf8_clean
 from ..storage.files import StorageError, close, discard, replace, wrap
-from . import record
+from . import record, render
 from .heat import LIVE, PINNED
 from .journal import KEEP, LIMIT
 
@@ -86,7 +86,7 @@ def _write(store, path):
             lengths.append(len(data))
             total += len(data) + 1
         if missing:
-            data = record.tombstone(highest, 0)
+            data = render.tombstone(highest, 0)
             f.write(data)
             f.write(b"\n")
             waste = len(data) + 1
@@ -122,7 +122,7 @@ def _renewed(table, i, line):
                 )
             ).encode()
         )
-        if len(data) <= record.LINE:
+        if len(data) <= render.LINE:
             return data
     item = record.from_line(line)
     if item is None:
@@ -132,7 +132,7 @@ def _renewed(table, i, line):
     item["summary_ids"] = ids
     for key in ("content", "tags", "keywords"):
         item[key] = record.mend(item[key])
-    return record.to_line(record.fit(item), True)
+    return render.to_line(render.fit(item), True)
 
 
 def _mark(journal, now):

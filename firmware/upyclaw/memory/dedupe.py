@@ -1,21 +1,18 @@
 """When are two facts one? The rule of docs/memory.md, "Duplicates".
 
-Owns: `relation` and the two numbers the index keeps for it. Must not know about items or files.
+Owns: `relation`. Must not know about items or files.
 In doubt two facts stay two: a duplicate costs a line, a wrong merge costs a fact (B25, WEAKNESSES
 13-16). The model's judgement (gates.py) joins what no string rule can.
 """
 
+from .keys import front, words
 from .norm import norm
-from .text import fold, hash30, is_cjk, strip
+from .text import is_cjk
 
 SAME = "same"
 REFINES = "refines"
 COVERED = "covered"
 DIFFERENT = ""
-
-# Who the fact is about when it is about the user; at the front these words add nothing.
-_FRONT = ("the user ", "user ", "用户", "用戶", "我")
-_FRONT_NORM = ("theuser", "user", "用户", "用戶", "我")
 
 # An addition that starts with one of these leaves the first part true as it stands.
 _LINK = (
@@ -38,48 +35,6 @@ _TURN = (
 _TURN_CJK = "不没沒無无未非别別勿但却卻除只仅僅或ない"
 
 
-def _front(text):
-    folded = fold(text).strip()
-    for word in _FRONT:
-        # 我们 is not 我.
-        if folded.startswith(word) and folded[len(word) : len(word) + 1] not in ("们", "們", ""):
-            return folded[len(word) :]
-    return folded
-
-
-_CLAUSE = ",;:。、！？；：，!?(（—–"
-
-
-def _words(folded):
-    """Words of a folded text; a lone `,` stands for any punctuation that ends a clause."""
-    for ch in _CLAUSE:
-        if ch in folded:
-            break
-    else:
-        if ". " not in folded:
-            words = [strip(word) for word in folded.split()]
-            return [word for word in words if word]
-    out = []
-    start = 0
-    n = len(folded)
-    for i, ch in enumerate(folded + " "):
-        stop = ch in _CLAUSE or (ch == "." and folded[i + 1 : i + 2] in ("", " "))
-        if ch != " " and not stop:
-            continue
-        inside = 0 < i < n - 1 and "0" <= folded[i - 1] <= "9" and "0" <= folded[i + 1] <= "9"
-        if inside and stop:
-            continue
-        word = strip(folded[start:i])
-        if word:
-            out.append(word)
-        if stop and out and out[-1] != ",":
-            out.append(",")
-        start = i + 1
-    while out and out[-1] == ",":
-        out.pop()
-    return out
-
-
 def _adds(longer, shorter):
     """True if `longer` (words) is `shorter` followed by an addition that leaves it true."""
     n = len(shorter)
@@ -100,40 +55,10 @@ def _adds(longer, shorter):
     return True
 
 
-def keys(text):
-    """(key, signature) of a content: equal keys for equal facts, bits for the quick refusal.
-
-    If one fact refines another, `may_refine` of their signatures is true.
-    """
-    words = _words(_front(text))
-    bits = 0
-    for word in words:
-        if word != ",":
-            bits |= 1 << (hash30(word) % 18)
-    # The shorter of two is the beginning of the longer.
-    head = words[0] if words else ""
-    if len(words) > 1 and words[1] != ",":
-        head += " " + words[1]
-    normal = norm(text)
-    for word in _FRONT_NORM:
-        if normal.startswith(word) and len(normal) > len(word):
-            normal = normal[len(word) :]
-            break
-    return hash30(normal), bits | (hash30(head) & 0xFFF) << 18
-
-
-def may_refine(a, b):
-    """False if, by their signatures, neither of two contents can refine the other."""
-    if a >> 18 != b >> 18:
-        return False
-    both = a & b
-    return both == a or both == b
-
-
 def prepare(text):
     """What `compare` needs of a content: made once for a text that meets many."""
-    front = _front(text)
-    return norm(text), norm(front), _words(front)
+    bare = front(text)
+    return norm(text), norm(bare), words(bare)
 
 
 def compare(old, new):

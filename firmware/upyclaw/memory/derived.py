@@ -8,7 +8,7 @@ from array import array
 
 from ..compat import const
 from ..storage.files import close, discard, replace, size, wrap, write_file
-from . import record
+from . import record, render
 from .text import cut, hash30
 
 _TERM = const(47)
@@ -96,7 +96,7 @@ def index_pieces(store):
     for label_id, label, refs in store.labels():
         yield comma
         yield (
-            '{"summary_id":%d,"label":%s,"ref_count":%d}' % (label_id, record.quote(label), refs)
+            '{"summary_id":%d,"label":%s,"ref_count":%d}' % (label_id, render.quote(label), refs)
         ).encode()
         comma = b","
     yield b'],"keyword_index":{'
@@ -115,13 +115,13 @@ def index_pieces(store):
             h = hashes[k * 3 + j]
             if h:
                 yield comma
-                yield (record.quote(terms[j]) + ":[").encode()
+                yield (render.quote(terms[j]) + ":[").encode()
                 inner = b""
                 for at in range(k * 3 + j, len(hashes)):
                     if hashes[at] == h:
                         hashes[at] = 0
                         yield inner
-                        yield record.quote(store.id_of(live[at // 3])).encode()
+                        yield render.quote(store.id_of(live[at // 3])).encode()
                         inner = b","
                 yield b"]"
                 comma = b","
@@ -157,5 +157,5 @@ def markdown_pieces(store):
             record.field(line, b"content"),
             date(when + store.zone if when else 0),
             store.table.count[slot],
-            ",".join([record.quote(label) for label in labels]),
+            ",".join([render.quote(label) for label in labels]),
         ).encode()

@@ -5,19 +5,12 @@ becomes of lines and files that cannot be read (SPEC-longterm §5, WEAKNESSES 7-
 start only. Nothing readable is ever dropped; what is not goes to `*.bad` and the user is told.
 """
 
-from array import array
-
-from ..compat import const
 from ..storage.files import StorageError, discard, make_dirs, replace, size, wrap
 from . import record
-from .dedupe import keys
 from .heat import PINNED
+from .keys import keys
 from .store import Table
 from .text import hash30
-
-# A foreign digest may be of any length: so much of its end is looked at.
-_DIGEST_TAIL = const(65536)
-_BAD_LIMIT = const(65536)
 
 
 def load(store):
@@ -40,13 +33,17 @@ def load(store):
     for slot, line in store.lines(late) if late else ():
         item = record.from_line(line)
         store.table.set_labels(slot, _label_ids(store.table, item, True)[0])
-    _replay(store)
+    from .replay import replay
+
+    replay(store)
     # The derived files may be older than the records (a cut before the last idle time).
     store.stale = max(store.stale, 1)
     if store.readonly:
         return
     if bad:
-        bad = _set_aside(store)
+        from .mending import set_aside
+
+        bad = set_aside(store)
     if bad or store.table.live > store.limit:
         from .compact import compact
 
@@ -70,19 +67,25 @@ def _read_lines(store):
         return 0, late
     try:
         while True:
-            line, n = _next_line(f)
+            line, n = next_line(f)
             if not n:
                 break
             torn = not line or line[-1] != 10
-            found, broken = _items(line if torn else line[:-1])
-            if broken or not line:
-                bad += 1
-            live = 0
-            for start, length, item in found:
-                live += length
-                dead += _take(store, table, item, at + start, length, late)
-            # Each item counts a line end of its own.
-            dead += n - live - len(found)
+            body = len(line) if torn else len(line) - 1
+            item = record.from_line(memoryview(line)[:body]) if line else None
+            if item:
+                dead += _take(store, table, item, at, body, late)
+            elif line and not line.strip():
+                dead += n
+            else:
+                from .mending import split
+
+                found, broken = split(line)
+                bad += broken
+                dead += n
+                for start, length, item in found:
+                    # Each counts a line end of its own.
+                    dead += _take(store, table, item, at + start, length, late) - length - 1
             store.torn = torn
             at += n
     except OSError as e:
@@ -94,11 +97,17 @@ def _read_lines(store):
     return bad, late
 
 
-def _next_line(f):
+def next_line(f):
     """(line, its length); the line is empty if it is longer than any of ours, whatever it is."""
-    line = f.readline(record.LINE_READ)
+    line = f.readline(512)
     n = len(line)
-    if n < record.LINE_READ or line[-1] == 10:
+    while len(line) < record.LINE_READ and n and n % 512 == 0 and line[-1] != 10:
+        more = f.readline(512)
+        if not more:
+            break
+        line += more
+        n += len(more)
+    if len(line) < record.LINE_READ or line[-1] == 10:
         return line, n
     while True:
         more = f.readline(512)
@@ -106,30 +115,6 @@ def _next_line(f):
         if len(more) < 512 or more[-1] == 10:
             # The end of the file, or of the line: either way it is over.
             return b"", n
-
-
-def _items(line):
-    """([(start, length, item)], broken) of a line; broken: part of it is no item.
-
-    The reference may have glued two items into one line (WEAKNESSES 7).
-    """
-    if not line.strip():
-        return [], False
-    item = record.from_line(line)
-    if item:
-        return [(0, len(line), item)], False
-    found = []
-    broken = False
-    start = 0
-    while start < len(line):
-        end = line.find(b'}{"', start) + 1 or len(line)
-        item = record.from_line(memoryview(line)[start:end])
-        if item:
-            found.append((start, end - start, item))
-        else:
-            broken = True
-        start = end
-    return found, broken
 
 
 def _take(store, table, item, at, body, late):
@@ -261,110 +246,3 @@ def _read_index(store):
     table = store.table
     table.next_label = max(table.next_label, min(find_number(path, "next_summary_id"), 65535))
     store.journal.mark = max(0, find_number(path, "last_compact_digest_size"))
-
-
-def _replay(store):
-    """Add the accesses that were counted since the records were last written whole."""
-    journal = store.journal
-    table = store.table
-    journal.bytes = max(0, size(journal.path))
-    start = journal.mark if journal.mark <= journal.bytes else 0
-    start = max(start, journal.bytes - _DIGEST_TAIL)
-    counts = array("H", bytes(2 * table.n))
-    times = array("I", bytes(4 * table.n))
-    try:
-        f = open(journal.path, "rb")
-    except OSError:
-        return
-    try:
-        f.seek(start)
-        at = start
-        while True:
-            line = f.readline(256)
-            if not line:
-                break
-            parts = line.strip().split(b"\t")
-            if len(parts) > 2 and parts[0].isdigit():
-                if parts[1] == b"compact":
-                    journal.mark = at
-                    for i in range(table.n):
-                        counts[i] = times[i] = 0
-                elif parts[1] in (b"recall", b"refresh", b"update"):
-                    _replay_line(table, parts, counts, times)
-            at += len(line)
-    except OSError:
-        pass
-    finally:
-        f.close()
-    for i in range(table.n):
-        table.count[i] = min(65535, table.count[i] + counts[i])
-        if times[i] > table.updated[i]:
-            table.updated[i] = times[i]
-
-
-def _replay_line(table, parts, counts, times):
-    h = hash30(parts[2])
-    for i in range(table.n):
-        if table.id_hash[i] == h and table.is_live(i):
-            if parts[1] == b"update":
-                # The record itself holds all accesses up to here.
-                counts[i] = times[i] = 0
-                return
-            if parts[1] == b"recall" and counts[i] < 65535:
-                counts[i] += 1
-            seconds = int(parts[0])
-            if seconds <= 0xFFFFFFFF:
-                times[i] = max(times[i], seconds)
-            return
-
-
-def _set_aside(store):
-    """Copy unreadable lines to memory_records.jsonl.bad; True if they may be dropped now."""
-    target = store.path + ".bad"
-    room = _BAD_LIMIT - max(0, size(target))
-    n = 0
-    try:
-        source = open(store.path, "rb")
-        f = None
-        try:
-            f = open(target, "ab")
-            at = 0
-            while True:
-                line, length = _next_line(source)
-                if not length:
-                    break
-                body = line if line[-1:] != b"\n" else line[:-1]
-                if not line or _items(body)[1]:
-                    n += 1
-                    if room > length:
-                        room -= length + 1
-                        _copy(source, at, length, f)
-                at += length
-        finally:
-            source.close()
-            if f:
-                f.close()
-    except OSError:
-        store.notice("memory_records.jsonl has damaged lines; there is no room to set them aside.")
-        return False
-    store.notice(
-        "{} damaged line{} of memory_records.jsonl set aside in memory_records.jsonl.bad.".format(
-            n, "" if n == 1 else "s"
-        )
-    )
-    return True
-
-
-def _copy(source, at, length, f):
-    """Append `length` bytes from offset `at` of `source` to `f`, ended by a line end."""
-    source.seek(at)
-    last = b""
-    while length:
-        piece = source.read(min(length, 256))
-        if not piece:
-            break
-        f.write(piece)
-        length -= len(piece)
-        last = piece
-    if last[-1:] != b"\n":
-        f.write(b"\n")

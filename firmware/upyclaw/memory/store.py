@@ -5,9 +5,9 @@
     for slot in store.search("which tea?"): print(store.item(slot))
 
 Owns: what stays in RAM between turns, which is data and next to no code. What the data can do is
-in core.py, table.py and journal.py, loaded when it is asked for and dropped by `sleep`. Must not
-know about models, sessions or channels. All calls are synchronous: one caller at a time changes
-the store, no await in between (B37).
+in core.py, more.py, slots.py, rank.py and journal.py, loaded when it is asked for and dropped by
+`sleep`. Must not know about models, sessions or channels. All calls are synchronous: one caller at
+a time changes the store, no await in between (B37).
 """
 
 from array import array
@@ -25,21 +25,21 @@ _MANY = const(16)
 
 
 class Lazy:
-    """Data with methods that are functions of a module, loaded when one is called."""
+    """Data with methods that are functions of modules, loaded when one is called."""
 
-    def methods(self):
-        """Name -> function, which takes the object first."""
+    def find_method(self, name):
+        """The function of this name, which takes the object first; None if there is none."""
         raise NotImplementedError
 
     def __getattr__(self, name):
-        function = self.methods().get(name)
+        function = self.find_method(name)
         if function is None:
             raise AttributeError(name)
         return lambda *args, **named: function(self, *args, **named)
 
 
 class Table(Lazy):
-    """The compact index: arrays with one slot an item, and the labels. Methods: table.py.
+    """The compact index: arrays with one slot an item, and the labels. Methods: slots.py, rank.py.
 
     32 bytes an item and 6 a label: 128 items with 384 labels take under 8 KB. No text: it is read
     from the records when it is needed.
@@ -63,11 +63,15 @@ class Table(Lazy):
         self.label_hash = array("I")
         self.next_label = 1
 
-    def methods(self):
-        """table.py"""
-        from .table import METHODS
+    def find_method(self, name):
+        """slots.py, rank.py"""
+        from .slots import METHODS
 
-        return METHODS
+        if name not in METHODS:
+            from .rank import METHODS as MORE
+
+            return MORE.get(name)
+        return METHODS[name]
 
 
 class Journal(Lazy):
@@ -85,15 +89,15 @@ class Journal(Lazy):
         # Where the accesses begin that the records do not hold yet.
         self.mark = 0
 
-    def methods(self):
+    def find_method(self, name):
         """journal.py"""
         from .journal import METHODS
 
-        return METHODS
+        return METHODS.get(name)
 
 
 class MemoryStore(Lazy):
-    """The items in folder `root` (made if missing). Further methods: core.py.
+    """The items in folder `root` (made if missing). Further methods: core.py, more.py.
 
     `clock` returns Unix seconds, 0 for unknown. `readonly` never writes: for looking at pulled
     files. Methods raise StorageError (FlashFull on a full flash: what was there stays whole) and
@@ -128,11 +132,15 @@ class MemoryStore(Lazy):
         self.file = None
         self.notices = []
 
-    def methods(self):
-        """core.py"""
+    def find_method(self, name):
+        """core.py, more.py"""
         from .core import METHODS
 
-        return METHODS
+        if name not in METHODS:
+            from .more import METHODS as MORE
+
+            return MORE.get(name)
+        return METHODS[name]
 
     def open(self):
         """Read the folder, mending what is damaged. Called by itself on use; cheap when open."""

@@ -1,0 +1,164 @@
+"""What MemoryStore does now and then: lists, labels, recall, changes other than storing.
+
+Owns: the label list. Each function is a method of MemoryStore (store.py). Loaded when one is
+called.
+"""
+
+from ..compat import const, ticks_ms
+from . import drop, record
+from .text import hash30
+
+RECALL_LIMIT = const(8)
+_CATALOGUE = const(2048)
+
+
+def lines(memory, slots):
+    """Yield (slot, memoryview of its line) for `slots`; a view is valid until the next one."""
+    table = memory.table
+    buf = bytearray(1024)
+    for i in slots:
+        n = table.length[i]
+        if n > len(buf):
+            buf = bytearray(n)
+        view = memoryview(buf)[:n]
+        memory.read(i, view)
+        yield i, view
+
+
+def items(memory):
+    """Yield all items as dicts, hottest first."""
+    for slot in memory.slots():
+        yield memory.item(slot)
+
+
+def labels(memory):
+    """Yield (id, label, number of items) of the catalogue, oldest label first."""
+    table = memory.open().table
+    refs, first = table.label_uses()
+    seen = -1
+    names: list[str] = []
+    for label_id in sorted(table.label_id):
+        k = table.label_at(label_id)
+        if refs[k]:
+            if first[k] != seen:
+                seen = first[k]
+                names = record.labels_of(memory.text_of(seen, b"tags"))
+            for name in names:
+                if hash30(name) == table.label_hash[k]:
+                    yield label_id, name, refs[k]
+                    break
+
+
+def catalogue(memory):
+    """Yield the label list for a prompt: `- <label>` lines, oldest first, at most 2,048 bytes.
+
+    If there are more, those of the hottest items are shown. Kept until the next change,
+    because it is sent with every turn.
+    """
+    memory.open()
+    if memory.label_list is None:
+        memory.label_list = _list_labels(memory)
+    yield memory.label_list or b"(none)\n"
+
+
+def _list_labels(memory):
+    names = [(label_id, label) for label_id, label, _ in memory.labels()]
+    room = _CATALOGUE - sum([len(label.encode()) + 3 for _, label in names])
+    more = 0
+    if room < 0:
+        # Leave out from the cold end, and say so.
+        last: dict[int, int] = {}
+        for rank, slot in enumerate(memory.slots()):
+            for label_id in memory.table.labels[slot * 3 : slot * 3 + 3]:
+                last.setdefault(label_id, rank)
+        for entry in sorted(names, key=lambda e: -last.get(e[0], 0)):
+            if room >= 24:
+                break
+            names.remove(entry)
+            room += len(entry[1].encode()) + 3
+            more += 1
+    out = "".join(["- {}\n".format(label) for _, label in names])
+    return (out + ("(and {} more)\n".format(more) if more else "")).encode()
+
+
+def recall(memory, labels, limit=RECALL_LIMIT):
+    """Slots of the hottest items that carry one of `labels` (all items if none is given).
+
+    Unknown labels are ignored unless all are. Each hit counts as one access.
+    """
+    table = memory.open().table
+    ids = [i for i in [table.find_label(hash30(label)) for label in labels] if i]
+    if labels and not ids:
+        return []
+    order = memory.slots(lambda i: not ids or any([table.has_label(i, k) for k in ids]))
+    out = list(order[: limit or RECALL_LIMIT])
+    for slot in out:
+        memory.touch(slot)
+    return out
+
+
+def search(memory, query, limit=RECALL_LIMIT, count=True):
+    """Slots of the items that fit `query` best by words (recall.py). Hits count as access."""
+    from . import recall as words
+
+    out = [slot for slot, _ in words.search(memory.open(), query, limit)]
+    if count:
+        for slot in out:
+            memory.touch(slot)
+    return out
+
+
+def pin(memory, id, on=True):
+    """Pin an item (never evicted) or let it go. False: no such item, or too many pins."""
+    from . import change
+
+    out = change.pin(memory, id, on)
+    drop("change")
+    return out
+
+
+def forget(memory, id):
+    """Forget an item: gone from the records, the index and MEMORY.md when this returns.
+
+    Returns its labels, or None if there is no such item. The digest keeps the id alone (B25).
+    """
+    from . import change
+
+    out = change.forget(memory, id)
+    drop("change")
+    return out
+
+
+def related(memory, content, but=-1):
+    """(relation, slot) of the stored item nearest to `content` by the string rule."""
+    from . import change
+
+    return change.related(memory.open(), content, but)
+
+
+def flush(memory):
+    """Bring everything on flash up to date: digest, memory_index.json, MEMORY.md."""
+    memory.open()
+    if not memory.readonly:
+        from .derived import write_derived
+
+        memory.journal.flush()
+        write_derived(memory)
+        memory.stale = 0
+        memory.flushed_at = ticks_ms()
+        drop("derived")
+
+
+# What the object offers (store.Lazy): by name, because a text is never shortened for the board.
+METHODS = {
+    "lines": lines,
+    "items": items,
+    "labels": labels,
+    "catalogue": catalogue,
+    "recall": recall,
+    "search": search,
+    "pin": pin,
+    "forget": forget,
+    "related": related,
+    "flush": flush,
+}
