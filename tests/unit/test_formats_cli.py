@@ -146,7 +146,7 @@ def test_export_writes_to_stdout_or_to_a_file(run, tmp_path, form):
         (("show", "{}", "a", "b"), '"b" is too much'),
         (("verify", "/nonexistent/place"), "/nonexistent/place does not exist"),
         (("export", "{}", "--out", "/nonexistent/x.md"), "/nonexistent/x.md can't be written"),
-        (("ls", "--port", "/dev/no-such-port"), "/dev/no-such-port can't be opened"),
+        (("ls", "--port", "/dev/no-such-port"), "There is no port /dev/no-such-port"),
     ],
 )
 def test_wrong_use_is_one_sentence_and_exit_code_2(run, arguments, words):
