@@ -7,6 +7,7 @@ the environment variables `UPYSIM_*`. The host's file system goes out of reach.
 import gc
 import os
 import sys
+import termios
 
 import simflash
 import simmachine
@@ -39,6 +40,10 @@ def _run_file(name, names):
 
 def _mount():
     """Put the image where the host's file system was; returns whether main.py is to run."""
+    # From here on Ctrl-C is a KeyboardInterrupt: the simulator may pass on what was typed.
+    line = termios.tcgetattr(0)
+    line[3] &= ~int(_setting("STARTING"))
+    termios.tcsetattr(0, termios.TCSANOW, line)
     control = open("/dev/fd/" + _setting("CONTROL"), "wb")
     simmachine.connect(control, int(_setting("CAUSE")))
     with_main = _setting("MAIN") == "1"

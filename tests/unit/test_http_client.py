@@ -274,4 +274,4 @@ def test_tls_refused(tmp_path: Path, which: str, host: str, words: str) -> None:
 @pytest.mark.parametrize("form", ["bad", "none"])
 def test_tls_without_roots(tmp_path: Path, form: str) -> None:
     result = tls_talk(tmp_path, "good", form=form)
-    assert result["kind"] == "gone" and "ca.crt" in result["error"]
+    assert result["kind"] == "gone" and "model.ca" in result["error"]

@@ -163,7 +163,7 @@ class SerialLine:
 
     def pass_input(self, now: float) -> bool:
         """Hand on what MicroPython may have; True: interrupt its code, then call again."""
-        while not self._entering_raw:
+        while not self._entering_raw and not self.inner.starting():
             seen = Seen(now, self.inner.at_prompt(), self.inner.unread(), self.raw_repl)
             data, interrupt = self._gate.take(self._buffer.held, seen)
             if data:
