@@ -5,7 +5,6 @@ B15, B27, B28, B57). Must not know the store or a model.
 """
 
 from ..compat import const
-from .filter import label_for, statements
 from .reply import ids_in
 from .safety import is_order, mask
 from .terms import shares, terms
@@ -24,14 +23,13 @@ _GENERIC = (
 )
 
 
-def check(memories, user_text, secrets, gone, known, now):
+def check(memories, said, user_text, secrets, gone, known, now):
     """Look at the entries of a reply: a list of (why, fact).
 
     fact: (content, tags, keywords, ids it is the same as, ids it replaces); why is "" then. An
-    entry that does not pass gives its reason, and its content as the fact. At most 3 pass. Also
-    returns what the user stated, their questions left out.
+    entry that does not pass gives its reason, and its content as the fact. At most 3 pass.
+    `said` is what the user stated, their questions left out.
     """
-    said = statements(user_text)
     out = []
     taken = 0
     for entry in memories[:_ENTRIES]:
@@ -43,7 +41,7 @@ def check(memories, user_text, secrets, gone, known, now):
             continue
         taken += 1
         out.append(("", _fact(entry, user_text, secrets)))
-    return out, said
+    return out
 
 
 def _fact(entry, user_text, secrets):
@@ -52,7 +50,10 @@ def _fact(entry, user_text, secrets):
     keywords = [word for word in _list(entry.get("keywords")) if fold(word) in folded]
     tags = _list(entry.get("tags")) or _list(entry.get("summary_labels"))
     tags = [tag for tag in tags if " " + fold(tag) + " " not in _GENERIC] or keywords[:1]
-    tags = tags or [label_for(content)]
+    if not tags:
+        from .label import label_for
+
+        tags = [label_for(content)]
     return (
         content,
         mask(",".join(tags), secrets),

@@ -64,10 +64,9 @@ def apply(store, reply, user_text, offered=None, secrets=(), gone=(), known=()):
         _forget(store, user_text, forgets, offered, out)
     if intent == "forget":
         return out
-    from .checks import check
-
-    checked, said = check(memories, user_text, secrets, gone, known, store.clock())
-    del answer, memories, check, read_reply
+    del answer, read_reply
+    said = _stated(user_text)
+    checked = _checked(memories, said, user_text, secrets, gone, known, store.clock())
     for why, fact in checked:
         if why:
             out.append(Result("dropped", why, fact))
@@ -76,6 +75,21 @@ def apply(store, reply, user_text, offered=None, secrets=(), gone=(), known=()):
             out.append(_keep(store, fact, said, intent, offered))
     _free()
     return out
+
+
+def _stated(user_text):
+    from .asks import statements
+
+    said = statements(user_text)
+    del statements
+    _free()
+    return said
+
+
+def _checked(*args):
+    from .checks import check
+
+    return check(*args)
 
 
 def _free():

@@ -9,34 +9,33 @@ import asyncio
 import gc
 
 from ..compat import const, sleep_ms
+from .worker import WAITING
 
-WAITING = const(4)
-# A job holds its own copy of the text, so that no compaction takes it away (B35): this much of it.
-_TEXT = const(2000)
+# Characters of two texts in one job.
+_JOINED = const(2000)
 
 
-def take(worker, session_id, user_text, known):
-    """See Worker.submit."""
+def _skipped(text):
+    """True if the text needs no model: nothing is stated, or it was an order and is obeyed."""
     from .filter import why_not
     from .spot import order
-    from .text import cut
 
-    if why_not(user_text) or order(user_text)[0] == "store":
-        worker.skipped += 1
-        return False
-    if len(worker.jobs) >= WAITING:
-        _make_room(worker)
-    worker.jobs.append([session_id, cut(user_text, _TEXT), list(known)])
-    worker.wake.set()
-    return True
+    return bool(why_not(text)) or order(text)[0] == "store"
 
 
-def _make_room(worker):
-    """Join the two oldest waiting texts of one session, or drop the oldest; counted."""
+def make_room(worker):
+    """The queue is full: take out what needs no model, else join the two oldest texts of one
+    session, else drop the oldest. Counted in each case."""
     jobs = worker.jobs
+    for job in list(jobs):
+        if _skipped(job[1]):
+            jobs.remove(job)
+            worker.skipped += 1
+    if len(jobs) < WAITING:
+        return
     for i in range(len(jobs) - 1):
         a, b = jobs[i], jobs[i + 1]
-        if a[0] == b[0] and len(a[1].encode()) + len(b[1].encode()) < _TEXT:
+        if a[0] == b[0] and len(a[1]) + len(b[1]) < _JOINED:
             b[1] = a[1] + "\n" + b[1]
             b[2] = a[2] + b[2]
             jobs.pop(i)
@@ -92,9 +91,14 @@ async def _within(asked, timeout_ms):
 async def work(worker, job):
     """Ask about one text and apply the answer; counts as done or failed. The worker catches what
     the model's side raises."""
+    store = worker.store
+    if _skipped(job[1]):
+        worker.skipped += 1
+        return
+    store.sleep()
+    gc.collect()
     from .prompt import Question
 
-    store = worker.store
     question = Question(store, job[1])
     offered = question.offered
     asked = worker.call_model(question.parts, question.user, worker.timeout_ms)

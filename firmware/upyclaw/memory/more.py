@@ -62,23 +62,36 @@ def catalogue(memory):
 
 
 def _list_labels(memory):
-    names = [(label_id, label) for label_id, label, _ in memory.labels()]
-    room = _CATALOGUE - sum([len(label.encode()) + 3 for _, label in names])
+    """The lines as bytes. What does not fit is left out from the cold end, and counted."""
+    out = bytearray()
+    for _, label, _ in memory.labels():
+        out.extend(b"- " + label.encode() + b"\n")
+        if len(out) > _CATALOGUE:
+            break
+    else:
+        return bytes(out)
+    # Too many: mark those of the hottest items until the room is used up.
+    table = memory.table
+    wanted = bytearray(len(table.label_id))
+    room = _CATALOGUE - 24
+    for slot in memory.slots():
+        names = record.labels_of(memory.text_of(slot, b"tags"))
+        for label_id in table.labels[slot * 3 : slot * 3 + 3]:
+            k = table.label_at(label_id) if label_id else -1
+            if k >= 0 and not wanted[k]:
+                for name in names:
+                    if hash30(name) == table.label_hash[k] and room > len(name.encode()) + 3:
+                        wanted[k] = 1
+                        room -= len(name.encode()) + 3
+    out = bytearray()
     more = 0
-    if room < 0:
-        # Leave out from the cold end, and say so.
-        last: dict[int, int] = {}
-        for rank, slot in enumerate(memory.slots()):
-            for label_id in memory.table.labels[slot * 3 : slot * 3 + 3]:
-                last.setdefault(label_id, rank)
-        for entry in sorted(names, key=lambda e: -last.get(e[0], 0)):
-            if room >= 24:
-                break
-            names.remove(entry)
-            room += len(entry[1].encode()) + 3
+    for label_id, label, _ in memory.labels():
+        if wanted[table.label_at(label_id)]:
+            out.extend(b"- " + label.encode() + b"\n")
+        else:
             more += 1
-    out = "".join(["- {}\n".format(label) for _, label in names])
-    return (out + ("(and {} more)\n".format(more) if more else "")).encode()
+    out.extend("(and {} more)\n".format(more).encode())
+    return bytes(out)
 
 
 def recall(memory, labels, limit=RECALL_LIMIT):

@@ -55,7 +55,8 @@ def _remember(store, what, secrets):
 def _fact(what, secrets):
     """(fact, a label for it, does it look like a secret, did the line say more) of an order to
     remember; None if it holds no fact."""
-    from .filter import label_for, why_not
+    from .filter import why_not
+    from .label import label_for
     from .safety import is_order, mask
 
     # `Remember that I'm vegan. What can I cook?`: the question is not part of the fact.
@@ -83,7 +84,7 @@ def labels_for(store, content):
     """Up to two labels for a fact: those in use that occur in it, else its first telling word."""
     found = _in_use(store, content)
     if not found:
-        from .filter import label_for
+        from .label import label_for
 
         found.append(label_for(content))
     return found

@@ -150,7 +150,8 @@ class MemoryStore(Lazy):
             self.release()
             self.label_list = None
             load(self)
-            drop("load")
+            for name in ("load", "replay", "keys", "norm"):
+                drop(name)
         return self
 
     def __len__(self):

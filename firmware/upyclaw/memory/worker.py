@@ -9,6 +9,12 @@ kept over a restart.
 import asyncio
 import gc
 
+from ..compat import const
+
+WAITING = const(4)
+# Characters of a text that are looked at.
+_TEXT = const(2000)
+
 
 class Worker:
     """Takes user texts, asks the model, runs the reply through the gates.
@@ -39,18 +45,24 @@ class Worker:
         store.on_forget = self.forgotten
 
     def submit(self, session_id, user_text, known=()):
-        """Queue what the user said in one turn. Never blocks, never raises; True if it was taken.
+        """Queue what the user said in one turn. Never blocks; True if it was taken.
 
         `user_text` is the bare text. `known` are contents that were stored in this turn already.
-        Small talk, questions, commands and direct orders to remember are skipped without a model.
+        Small talk, questions, requests and direct orders to remember are skipped when their turn
+        comes, without a model.
         """
         if not self.enabled:
             return False
-        from .job import take
+        if len(self.jobs) >= WAITING:
+            from .job import make_room
 
-        taken = take(self, session_id, user_text, known)
-        self.store.sleep()
-        return taken
+            make_room(self)
+            self.store.sleep()
+        # At most so much of it: a job holds its own copy, so that no compaction takes it away
+        # (B35).
+        self.jobs.append([session_id, user_text[:_TEXT], list(known)])
+        self.wake.set()
+        return True
 
     def hold(self):
         """A turn begins: start no job until `go_on` (a running one is not stopped)."""
