@@ -5,17 +5,17 @@ Must not know frames; link.py decides what is a typed line.
 
 from upyclaw.compat import const
 
+_LINE = const(1024)  # longest line that a person may type, bytes
 _SMALL = const(256)  # line buffer while nobody types long lines; a frame fits
 
 TOO_LONG = b"\r\nThis line is longer than 1,024 bytes and was refused: use `upyclaw chat`.\r\n"
 
 
 class Line:
-    """The line so far: `n` bytes in `buf`; `over` if it became longer than `limit` bytes."""
+    """The line so far: `n` bytes in `buf`; `over` if it became longer than 1,024 bytes."""
 
-    def __init__(self, limit):
+    def __init__(self):
         self.buf = bytearray(_SMALL)
-        self._limit = limit
         self.clear()
 
     def clear(self):
@@ -30,10 +30,10 @@ class Line:
         n = self.n
         end = n + b - a
         if end > len(self.buf):
-            if end > self._limit:
+            if end > _LINE:
                 self.over = True
                 return False
-            grown = bytearray(self._limit)
+            grown = bytearray(_LINE)
             grown[:n] = self.buf[:n]
             self.buf = grown
         self.buf[n:end] = memoryview(src)[a:b]

@@ -11,27 +11,23 @@ neither side sends anything again before the other has said that all earlier byt
 import asyncio
 
 from upyclaw.channels.console import TOO_LONG, Line, echo, edited
-from upyclaw.channels.outbox import (
-    ACK,
-    ANSWER,
-    HOLD,
-    NAK,
-    PARTS,
-    PROBE,
-    RESET,
-    SYNC,
-    Outbox,
-    check_sum,
-    get_hex,
-    unescape,
-)
+from upyclaw.channels.outbox import PARTS, Outbox, check_sum, get_hex, unescape
 from upyclaw.compat import const, sleep_ms, ticks_diff, ticks_ms
 
+VERSION = 1  # of the frames; the sync frame carries it
 RX = 260  # bytes of the chip's input buffer, told to the host in `hello`
-LINE = 1024  # longest line that a person may type, bytes
 
 _STREAMS = const(4)
 _QUIET = const(60)  # ticks without a sign of life after which the client is gone
+
+# what the pump has to send beside data, highest first
+_RESET = const(1)
+_SYNC = const(2)
+_ANSWER = const(4)
+_HOLD = const(8)
+_NAK = const(16)
+_ACK = const(32)
+_PROBE = const(64)
 
 
 class LinkDown(Exception):
@@ -42,12 +38,13 @@ class Link:
     """The board's end. `port`: see serial.py. `log(str)`: told about handlers that failed.
 
     `attached`: a client said hello and is alive; set by whoever handles `hello`, cleared here.
+    `up`: a session exists; its client may not have said hello yet.
     """
 
     tick_ms = 250
 
     def __init__(self, port, log=None):
-        self.attached = False
+        self.attached = self.up = False
         self.rx_bytes = self.tx_bytes = self.rx_frames = self.tx_frames = 0
         self.resent = self.damaged = 0
         self._port = port
@@ -56,7 +53,7 @@ class Link:
         self._states = []
         self._line_fn = None
         self._in = bytearray(64)
-        self._line = Line(LINE)
+        self._line = Line()
         self._box = Outbox()
         self._wake = asyncio.Event()  # for the pump
         self._room = asyncio.Event()  # for senders
@@ -65,7 +62,7 @@ class Link:
         self._age = 0  # sessions so far
         self._digit = 0  # of our last probe
         self._asked = 48  # digit of the host's last probe, as a character
-        self._due = RESET
+        self._due = _RESET
         self._held = False  # a handler refused the next part
         self._clear()
 
@@ -86,11 +83,6 @@ class Link:
     def on_state(self, fn):
         """Call fn(up) when a session with the PC begins (True) or ends (False)."""
         self._states.append(fn)
-
-    @property
-    def up(self):
-        """A session exists (a client synchronised; it may not have said hello yet)."""
-        return self._epoch >= 0
 
     async def run(self):
         """Serve the line until cancelled."""
@@ -145,7 +137,7 @@ class Link:
         """The handler of `stream` that returned False has room again."""
         if self._held:
             self._held = False
-            self._ask(NAK)
+            self._ask(_NAK)
 
     async def console(self, data):
         """Write text for a person (log for a client); dropped if nobody takes it for 0.5 s."""
@@ -184,15 +176,16 @@ class Link:
         self._begun = [False] * _STREAMS
 
     def _session(self, epoch):
-        was = self._epoch >= 0
+        was = self.up
         self._epoch = epoch
+        self.up = epoch >= 0
         self.attached = False
         self._clear()
         self._room.set()
         for fn in self._states:
             if was:
                 fn(False)
-            if epoch >= 0:
+            if self.up:
                 fn(True)
 
     def _ask(self, what):
@@ -212,33 +205,51 @@ class Link:
 
     async def _pump(self):
         """The only writer of frames."""
-        box = self._box
         while True:
+            line = None
             if self._due:
-                await self._write(self._control())
-            elif box.ready() and not self._probing:
-                line, again = box.take(self._expect)
-                self._due &= ~ACK
-                if again:
-                    self.resent += 1
-                else:
-                    self.tx_frames += 1
+                line = self._control()
+            elif not self._probing:
+                line, again = self._box.take(self._expect)
+                if line:
+                    self._due &= ~_ACK
+                    if again:
+                        self.resent += 1
+                    else:
+                        self.tx_frames += 1
+            if line:
                 await self._write(line)
             else:
                 self._wake.clear()
                 await self._wake.wait()
 
     def _control(self):
+        """The most urgent frame without data; it settles what it says."""
         due = self._due
-        if self._epoch < 0:
-            due = RESET
-        if due == PROBE:
+        digit = 48
+        if due & _RESET or not self.up:
+            self._due = 0
+            return self._box.control(82, digit, 0, 0)  # R
+        if due & _SYNC:
+            kind = 90  # Z
+            digit += VERSION
+            settled = _SYNC | _ACK | _NAK
+        elif due & (_ANSWER | _HOLD):
+            kind = 72 if self._held else 80  # H P
+            digit = self._asked if due & _ANSWER else 57  # 9: nobody asked
+            settled = _ANSWER | _HOLD | _NAK | _ACK
+        elif due & _NAK:
+            kind = 78  # N
+            settled = _NAK | _ACK
+        elif due & _ACK:
+            kind = 65  # A
+            settled = _ACK
+        else:
             self._due = 0
             self._digit = (self._digit + 1) & 7
             return b"~u?%d\n" % self._digit
-        line, settled = self._box.answer(due, self._held, self._asked, self._epoch, self._expect)
         self._due &= ~settled
-        return line
+        return self._box.control(kind, digit, self._epoch, self._expect)
 
     async def _write(self, line):
         view = memoryview(line)
@@ -274,7 +285,7 @@ class Link:
         self._stall = 0
         self._patience = min(2 * self._patience, 8)
         self._probing = True
-        self._ask(PROBE)
+        self._ask(_PROBE)
 
     # -- receiving
 
@@ -295,16 +306,14 @@ class Link:
             cr = src.find(b"\r", at, n)
             if cr >= 0 and (stop < 0 or cr < stop):
                 stop = cr
-            self._collect(at, stop if stop >= 0 else n)
+            end = stop if stop >= 0 else n
+            typed = self._line.add(src, at, end) and self._epoch < 0
+            if typed and not self._writing:
+                echo(self._port, src, at, end)
             if stop < 0:
                 return
             at = stop + 1
             self._end_line()
-
-    def _collect(self, a, b):
-        line = self._line
-        if line.add(self._in, a, b) and self._epoch < 0 and not self._writing:
-            echo(self._port, self._in, a, b)
 
     def _end_line(self):
         line = self._line
@@ -338,7 +347,7 @@ class Link:
         self.damaged += 1
         if not (self._naked or self._held):
             self._naked = True
-            self._ask(NAK)
+            self._ask(_NAK)
 
     def _frame(self, a, b):
         """The line [a:b] begins with the marker."""
@@ -347,7 +356,7 @@ class Link:
             self._quiet = 0
             self._asked = line[a + 3]
             self._naked = False
-            self._ask(ANSWER)
+            self._ask(_ANSWER)
             return
         if b - a < 14 or get_hex(line, b - 6, 6) != check_sum(memoryview(line)[a : b - 6]):
             if self._epoch >= 0:
@@ -359,7 +368,7 @@ class Link:
         if kind == 89:  # Y sync
             self._session(epoch)
             self._due = 0
-            self._ask(SYNC)
+            self._ask(_SYNC)
         elif epoch == self._epoch:
             self._quiet = 0
             if self._box.acked(get_hex(line, a + 6, 2)):
@@ -369,7 +378,7 @@ class Link:
                 self._wake.set()
             self._act(kind, a, b)
         elif self._epoch < 0:
-            self._ask(RESET)
+            self._ask(_RESET)
 
     def _act(self, kind, a, b):
         if kind in PARTS:
@@ -391,11 +400,11 @@ class Link:
         line = self._line.buf
         d = (get_hex(line, a + 8, 2) - self._expect) & 255
         if d >= 128:  # doubled
-            self._ask(ACK)
+            self._ask(_ACK)
             return
         if d:
             if self._held:
-                self._ask(HOLD)
+                self._ask(_HOLD)
             else:
                 self._bad()
             return
@@ -406,9 +415,9 @@ class Link:
             part = memoryview(line)[start : unescape(line, start, b)]
             if self._call(fn, part, line[a + 2] in (76, 87)) is False:
                 self._held = True
-                self._ask(HOLD)
+                self._ask(_HOLD)
                 return
         self._held = False
         self._naked = False
         self._expect = (self._expect + 1) & 255
-        self._ask(ACK)
+        self._ask(_ACK)

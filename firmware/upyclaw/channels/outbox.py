@@ -8,22 +8,12 @@ import binascii
 
 from upyclaw.compat import const
 
-VERSION = 1  # of the frames; the sync frame carries it
 PAYLOAD = 237  # bytes of a message that one frame carries at most; a frame has at most 256
 
 _SLOTS = const(4)  # frames that may wait; docs/link.md fixes this number
 _FRAME = const(256)
 _HEAD = const(12)  # ~u kind stream epoch(2) ack(2) seq(2) length(2)
 _HEX = b"0123456789abcdef"
-
-# what the pump has to send beside data, highest first
-RESET = const(1)
-SYNC = const(2)
-ANSWER = const(4)
-HOLD = const(8)
-NAK = const(16)
-ACK = const(32)
-PROBE = const(64)
 
 PARTS = (77, 70, 76, 87)  # M F L W; bit 0 of the index: first part, bit 1: last part
 
@@ -92,10 +82,6 @@ class Outbox:
         """No room for a frame until an ack comes."""
         return (self._next - self._una) & 255 >= _SLOTS
 
-    def ready(self):
-        """There is a frame to write."""
-        return self._cur != self._next
-
     def waiting(self):
         """A frame that was written has no ack yet."""
         return self._una != self._high
@@ -150,7 +136,10 @@ class Outbox:
         return n, to - start
 
     def take(self, ack):
-        """The next frame to write, with this ack, and True if it was written before."""
+        """The next frame to write, with this ack, and True if it was written before; (None, False)
+        if there is none."""
+        if self._cur == self._next:
+            return None, False
         slot = self._cur % _SLOTS
         base = slot * _FRAME
         end = base + self._lens[slot]
@@ -170,27 +159,6 @@ class Outbox:
         put_hex(ctl, 6, 2, ack)
         self._close(ctl, 0, 15)
         return ctl
-
-    def answer(self, due, held, asked, epoch, expect):
-        """The most urgent frame without data of what is `due`, and what it settles."""
-        digit = 48
-        if due & RESET:
-            return self.control(82, digit, 0, 0), 255  # R
-        if due & SYNC:
-            kind = 90  # Z
-            digit += VERSION
-            settled = SYNC | ACK | NAK
-        elif due & (ANSWER | HOLD):
-            kind = 72 if held else 80  # H P
-            digit = asked if due & ANSWER else 57  # 9: nobody asked
-            settled = ANSWER | HOLD | NAK | ACK
-        elif due & NAK:
-            kind = 78  # N
-            settled = NAK | ACK
-        else:
-            kind = 65  # A
-            settled = ACK
-        return self.control(kind, digit, epoch, expect), settled
 
     def _close(self, buf, a, b):
         put_hex(buf, b - 7, 6, check_sum(memoryview(buf)[a : b - 7]))
