@@ -3,7 +3,7 @@
 import os
 
 from upyclaw.compat import json_loads
-from upyclaw.memory import dedupe, keys, record, render, terms, text
+from upyclaw.memory import cuts, dedupe, keys, record, render, terms, text
 
 
 def data(name):
@@ -60,10 +60,10 @@ def test_fold():
 def test_cuts_fall_on_characters():
     word = "汉" * 50
     for limit in range(0, 151):
-        cut = text.cut(word, limit)
+        cut = cuts.cut(word, limit)
         assert cut == "汉" * (limit // 3)
-    assert text.cut("a🐱b", 4) == "a"
-    assert text.cut("a🐱b", 5) == "a🐱"
+    assert cuts.cut("a🐱b", 4) == "a"
+    assert cuts.cut("a🐱b", 5) == "a🐱"
 
 
 def test_terms():
@@ -83,7 +83,7 @@ def test_metadata_vectors():
     for row in json_loads(raw):
         # A broken character at the end of a field, and control characters, are not kept (docs).
         odd = any([ord(c) < 32 or c == "\ufffd" for c in row["tags"]])
-        content = text.cut(text.clean(row["content_in"]), record.CONTENT)
+        content = cuts.cut(cuts.clean(row["content_in"]), record.CONTENT)
         tags = render.normal_tags(row["tags_in"])
         keywords = render.normal_keywords(row["keywords_in"], content, tags)
         if odd:

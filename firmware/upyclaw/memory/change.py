@@ -1,17 +1,17 @@
-"""Changing the store: a fact is new, refines one, or is known; update, pin and forget.
+"""Changing the store: a fact is new, refines one, or is known; update and pin.
 
 Owns: what is appended to the record file and what the index then says. Must not know who asked.
 Loaded for a change and dropped again. One append makes a change whole: what ends an item (an
 evicted one, a twin) goes into the same write as what begins one, so a cut leaves both or neither.
 """
 
+import gc
+
 from ..compat import const
 from ..storage.files import StorageError, close, wrap
 from . import drop, record, render
-from .dedupe import COVERED, DIFFERENT, REFINES, SAME, compare, prepare
+from .cuts import clean, cut, hash30
 from .heat import PINNED
-from .keys import keys, may_refine
-from .text import clean, cut, hash30
 
 # So many items can be pinned: the rest must stay free to move.
 PIN_LIMIT = const(64)
@@ -27,18 +27,18 @@ def store(memory, content, tags, keywords, source, memory_id):
     if memory_id and memory.find(memory_id) >= 0:
         changed, labels = update(memory, memory_id, content, tags, keywords, source)
         return ("refined" if changed else "same"), memory_id, labels
-    how, slot = related(memory, content)
-    if how == SAME or how == COVERED:
+    how, slot, *index = _relate(memory, content)
+    if how == "same" or how == "covered":
         memory.touch(slot, False)
         item = memory.item(slot)
         return "same", item["id"], record.labels_of(item["tags"])
-    if how == REFINES:
+    if how == "refines":
         item = memory.item(slot)
         tags = render.normal_tags(tags + "," + item["tags"])
         keywords = render.normal_keywords(keywords, content, tags)
-        _rewrite(memory, slot, item, content, tags, keywords, source)
+        _rewrite(memory, slot, item, (content, tags, keywords, source), index)
         return "refined", item["id"], record.labels_of(tags)
-    return _add(memory, content, tags, keywords, source, memory_id)
+    return _add(memory, (content, tags, keywords, source), memory_id, index)
 
 
 def update(memory, id, content, tags, keywords, source):
@@ -52,19 +52,15 @@ def update(memory, id, content, tags, keywords, source):
         content or old["content"], tags or old["tags"], keywords or old["keywords"]
     )
     source = cut(clean(source), record.SOURCE) or old["source"]
-    if (content, tags, keywords, source) == (
-        old["content"],
-        old["tags"],
-        old["keywords"],
-        old["source"],
-    ):
+    fields = (content, tags, keywords, source)
+    if fields == (old["content"], old["tags"], old["keywords"], old["source"]):
         return False, record.labels_of(tags)
-    twin = -1
-    how, other = related(memory, content, slot)
-    if how == SAME:
-        twin = other
+    how, twin, *index = _relate(memory, content, slot)
+    if how != "same":
+        twin = -1
+    else:
         memory.table.count[slot] = max(memory.table.count[slot], memory.table.count[twin])
-    _rewrite(memory, slot, old, content, tags, keywords, source, twin)
+    _rewrite(memory, slot, old, fields, index, twin)
     return True, record.labels_of(tags)
 
 
@@ -79,52 +75,24 @@ def pin(memory, id, on):
         item = memory.item(slot)
         table.flags[slot] ^= PINNED
         try:
-            _rewrite(
-                memory, slot, item, item["content"], item["tags"], item["keywords"], item["source"]
-            )
+            fields = (item["content"], item["tags"], item["keywords"], item["source"])
+            _rewrite(memory, slot, item, fields, (table.key[slot], table.sig[slot]))
         except StorageError:
             table.flags[slot] ^= PINNED
             raise
     return True
 
 
-def forget(memory, id):
-    """See MemoryStore.forget."""
-    _writable(memory)
-    slot = memory.find(id)
-    if slot < 0:
-        return None
-    item = memory.item(slot)
-    from .compact import compact
+def _relate(memory, content, but=-1):
+    """relate.relate; its code is gone before the writing begins."""
+    from .relate import relate
 
-    compact(memory, slot)
-    drop("compact")
-    memory.journal.add("forget", id)
-    memory.journal.flush()
-    if memory.on_forget:
-        memory.on_forget(item["content"])
-    return record.labels_of(item["tags"])
-
-
-def related(memory, content, but=-1):
-    """See MemoryStore.related; `but` is a slot to leave out."""
-    table = memory.table
-    key, sig = keys(content)
-    near = []
-    for i in range(table.n):
-        if i == but or not table.is_live(i):
-            continue
-        if table.key[i] == key or may_refine(table.sig[i], sig):
-            near.append(i)
-    best = (DIFFERENT, -1)
-    new = prepare(content) if near else None
-    for i in near:
-        how = compare(prepare(memory.text_of(i, b"content")), new)
-        if how == SAME:
-            return how, i
-        if how and not best[0]:
-            best = (how, i)
-    return best
+    found = relate(memory, content, but)
+    del relate
+    for name in ("relate", "dedupe", "keys", "norm", "text"):
+        drop(name)
+    gc.collect()
+    return found
 
 
 def _writable(memory):
@@ -156,7 +124,8 @@ def _new_id(memory):
     return "mem-%d-%04d" % memory.last_id
 
 
-def _add(memory, content, tags, keywords, source, memory_id):
+def _add(memory, fields, memory_id, index):
+    content, tags, keywords, source = fields
     now = memory.now()
     table = memory.table
     item = {
@@ -181,7 +150,7 @@ def _add(memory, content, tags, keywords, source, memory_id):
             end = render.tombstone(cold_id, now)
     at = _append(memory, line, end)
     i = table.add()
-    _place(table, i, at, line, item)
+    _place(table, i, at, line, item, index if item["content"] == content else None)
     memory.journal.add("store", item["id"])
     if cold >= 0:
         why = "score={} access={} lowest of {}".format(score, table.count[cold], memory.limit)
@@ -193,8 +162,9 @@ def _add(memory, content, tags, keywords, source, memory_id):
     return "new", item["id"], record.labels_of(tags)
 
 
-def _rewrite(memory, slot, old, content, tags, keywords, source, twin=-1):
+def _rewrite(memory, slot, old, fields, index, twin=-1):
     """Append the changed form of the item in `slot`; `twin` (a slot) is ended with it."""
+    content, tags, keywords, source = fields
     table = memory.table
     item = {
         "id": old["id"],
@@ -216,7 +186,7 @@ def _rewrite(memory, slot, old, content, tags, keywords, source, twin=-1):
         end = render.tombstone(twin_id, item["updated_at"])
     at = _append(memory, line, end)
     memory.waste += table.length[slot] + 1
-    _place(table, slot, at, line, item)
+    _place(table, slot, at, line, item, index if item["content"] == content else None)
     table.pending[slot] = 0
     if twin >= 0:
         memory.waste += table.length[twin] + 1 + len(end) + 1
@@ -228,13 +198,18 @@ def _rewrite(memory, slot, old, content, tags, keywords, source, twin=-1):
     _changed(memory)
 
 
-def _place(table, i, at, line, item):
+def _place(table, i, at, line, item, index):
     table.id_hash[i] = hash30(item["id"])
     table.offset[i] = at
     table.length[i] = len(line)
     table.updated[i] = item["updated_at"]
     table.count[i] = item["access_count"]
-    table.key[i], table.sig[i] = keys(item["content"])
+    if index is None:
+        # The content was shortened to fit its line.
+        from .keys import keys
+
+        index = keys(item["content"])
+    table.key[i], table.sig[i] = index
     table.set_labels(i, item["summary_ids"])
 
 

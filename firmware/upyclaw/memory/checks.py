@@ -5,10 +5,11 @@ B15, B27, B28, B57). Must not know the store or a model.
 """
 
 from ..compat import const
+from .cuts import clean, cut
 from .reply import ids_in
 from .safety import is_order, mask
 from .terms import shares, terms
-from .text import clean, cut, fold
+from .text import fold
 
 MOST = const(3)
 _ENTRIES = const(16)

@@ -6,8 +6,8 @@ Owns: reading the record file through the compact index. Each function is a meth
 
 from ..storage.files import StorageError
 from . import drop, heat, record
+from .cuts import hash30
 from .heat import PINNED
-from .text import hash30
 
 
 def now(memory):

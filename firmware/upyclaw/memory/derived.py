@@ -9,7 +9,7 @@ from array import array
 from ..compat import const
 from ..storage.files import close, discard, replace, size, wrap, write_file
 from . import record, render
-from .text import cut, hash30
+from .cuts import cut, hash30
 
 _TERM = const(47)
 

@@ -4,8 +4,9 @@ Owns: `keys` and what it is made of (docs/memory.md, "Duplicates"). Must not kno
 files.
 """
 
+from .cuts import hash30
 from .norm import norm
-from .text import fold, hash30, strip
+from .text import fold, strip
 
 # Who the fact is about when it is about the user; at the front these words add nothing.
 _FRONT = ("the user ", "user ", "用户", "用戶", "我")

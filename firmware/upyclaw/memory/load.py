@@ -7,10 +7,10 @@ start only. Nothing readable is ever dropped; what is not goes to `*.bad` and th
 
 from ..storage.files import StorageError, discard, make_dirs, replace, size, wrap
 from . import record
+from .cuts import hash30
 from .heat import PINNED
 from .keys import keys
 from .store import Table
-from .text import hash30
 
 
 def load(store):

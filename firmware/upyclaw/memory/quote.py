@@ -1,6 +1,6 @@
 """Stored text as quoted data for a prompt: it must never read as an order or a role (B31)."""
 
-from .text import clean
+from .cuts import clean
 
 _ROLES = ("system", "assistant", "developer", "user", "tool", "human")
 

@@ -5,7 +5,7 @@ not know about files or the index. An item is a dict with the keys of the line.
 """
 
 from ..compat import const, json_loads, utf8_clean
-from .text import cut
+from .cuts import cut
 
 CONTENT = const(255)
 TAGS = const(95)

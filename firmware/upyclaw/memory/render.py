@@ -5,8 +5,8 @@ index.
 """
 
 from ..compat import const
+from .cuts import clean, cut
 from .record import ID, KEYWORDS, TAGS, split_terms
-from .text import clean, cut
 
 # A reference reader takes lines of at most 1,023 bytes, line end included.
 LINE = const(1022)

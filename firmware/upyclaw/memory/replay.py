@@ -8,8 +8,8 @@ from array import array
 
 from ..compat import const
 from ..storage.files import size
+from .cuts import hash30
 from .heat import LIVE
-from .text import hash30
 
 # A foreign digest may be of any length: so much of its end is looked at.
 _DIGEST_TAIL = const(65536)

@@ -4,7 +4,7 @@ Owns: the bounds of what is looked at (SPEC-extract §3, B02, B15, B17). Must no
 """
 
 from ..compat import const, json_loads
-from .text import clean
+from .cuts import clean
 
 # Bounds of what is looked at in a reply.
 _REPLY = const(8192)

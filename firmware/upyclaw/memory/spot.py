@@ -4,7 +4,8 @@ Owns: the words of such orders in some languages, and where a sentence ends. Mus
 store.
 """
 
-from .text import clean, fold, strip
+from .cuts import clean
+from .text import fold, strip
 
 _REMEMBER = (
     "please remember|remember|please note|note to self|make a note|take a note|memorize|"

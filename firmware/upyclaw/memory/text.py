@@ -5,8 +5,6 @@ Must not know about items, files or models. Same results on MicroPython and CPyt
 and `str.isalpha` differ between them and are used for ASCII only.
 """
 
-from binascii import crc32
-
 # Dropped by the normal form, unless they stand between two digits or inside an address or a path.
 DROP_ASCII = "!\"'(),-.:;<>?[]`{}~*|/\\_"
 DROP = DROP_ASCII + (
@@ -99,32 +97,6 @@ def fold(text):
     return "".join(out)
 
 
-def clean(text):
-    """`text` in one line: every control character becomes a blank, the ends are trimmed."""
-    for ch in text:
-        c = ord(ch)
-        if c < 0x20 or 0x7F <= c < 0xA0 or c == 0x2028 or c == 0x2029:
-            break
-    else:
-        return text.strip(" ")
-    out = []
-    for ch in text:
-        c = ord(ch)
-        out.append(" " if c < 0x20 or 0x7F <= c < 0xA0 or c == 0x2028 or c == 0x2029 else ch)
-    return "".join(out).strip(" ")
-
-
-def cut(text, limit):
-    """The longest beginning of `text` with at most `limit` bytes of UTF-8, whole characters."""
-    data = text.encode()
-    if len(data) <= limit:
-        return text
-    n = limit
-    while n and data[n] & 0xC0 == 0x80:
-        n -= 1
-    return data[:n].decode()
-
-
 def drops(ch):
     """True if `ch` is punctuation that carries no meaning of its own."""
     return ch in DROP
@@ -139,11 +111,6 @@ def strip(word, chars=DROP):
     while b > a and word[b - 1] in chars:
         b -= 1
     return word[a:b]
-
-
-def hash30(text):
-    """A 30-bit hash of `text` (str or bytes): a small integer on a 32-bit chip."""
-    return crc32(text if isinstance(text, bytes) else text.encode()) & 0x3FFFFFFF
 
 
 def is_cjk(c):

@@ -3,8 +3,8 @@
 Owns: what the model may change, and the form of the answers. What is true is decided by the store.
 """
 
+from .cuts import clean
 from .render import quote
-from .text import clean
 from .toolwork import failed, strings
 
 
