@@ -40,10 +40,6 @@ def _run_file(name, names):
 
 def _mount():
     """Put the image where the host's file system was; returns whether main.py is to run."""
-    # From here on Ctrl-C is a KeyboardInterrupt: the simulator may pass on what was typed.
-    line = termios.tcgetattr(0)
-    line[3] &= ~int(_setting("STARTING"))
-    termios.tcsetattr(0, termios.TCSANOW, line)
     control = open("/dev/fd/" + _setting("CONTROL"), "wb")
     simmachine.connect(control, int(_setting("CAUSE")))
     with_main = _setting("MAIN") == "1"
@@ -68,9 +64,17 @@ def _mount():
     return with_main
 
 
+def _listen(mark):
+    """The board is up: the simulator may pass on what was typed meanwhile, Ctrl-C too."""
+    line = termios.tcgetattr(0)
+    line[3] &= ~mark
+    termios.tcsetattr(0, termios.TCSANOW, line)
+
+
 def run():
     """Boot. Returns when main.py has ended; the REPL follows."""
     names = __main__.__dict__
+    mark = int(_setting("STARTING"))
     try:
         with_main = _mount()
     except BaseException as error:
@@ -84,5 +88,7 @@ def run():
         sys.modules.pop(name, None)
     names.pop("simboot", None)
     gc.collect()
-    if _run_file("boot.py", names) and with_main:
+    booted = _run_file("boot.py", names)
+    _listen(mark)
+    if booted and with_main:
         _run_file("main.py", names)
