@@ -39,7 +39,7 @@ def _memory(store, verb, rest):
         store.sleep()
         return True, _items(store, found) or "Nothing that is stored has these words."
     if verb == "store" and rest:
-        from upyclaw.memory.orders import labels_for
+        from upyclaw.memory.label import labels_for
 
         labels = ",".join(labels_for(store, rest))
         del labels_for

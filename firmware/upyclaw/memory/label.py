@@ -1,9 +1,8 @@
-"""A label for a fact that came without one.
+"""Labels for a fact that came without one.
 
-Owns: how it is made. Must not know the store.
+Owns: how they are found or made. Must not change the store.
 """
 
-from .terms import terms
 from .text import fold, is_cjk
 
 # Where a Chinese fact goes on after its subject.
@@ -23,6 +22,8 @@ def label_for(fact):
         run += ch
     if len(run) > 1:
         return run[:8]
+    from .terms import terms
+
     telling = terms(fact, 1)
     if telling:
         # The word as it stands, not its stem.
@@ -32,3 +33,18 @@ def label_for(fact):
                 return word[:8]
         return telling[0][:8]
     return fact[:8]
+
+
+def labels_in_use(store, content):
+    """Up to two labels of the catalogue that occur in `content`."""
+    folded = fold(content)
+    found: list[str] = []
+    for _, label, _ in store.labels():
+        if len(found) < 2 and len(label) > 1 and fold(label) in folded:
+            found.append(label)
+    return found
+
+
+def labels_for(store, content):
+    """Up to two labels for a fact: those in use that occur in it, else its first telling word."""
+    return labels_in_use(store, content) or [label_for(content)]

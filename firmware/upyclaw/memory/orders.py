@@ -7,7 +7,7 @@ so what only an order needs is loaded when there is one.
 
 from . import drop_all
 from .spot import order, sentences
-from .text import fold, strip
+from .text import strip
 
 
 class Answer:
@@ -43,9 +43,12 @@ def _remember(store, what, secrets):
     if found is None:
         return None
     content, label, secret, more = found
-    how, id, labels = store.store(
-        content, ",".join(_in_use(store, content) or [label]), "", "user"
-    )
+    from .label import labels_in_use
+
+    tags = ",".join(labels_in_use(store, content) or [label])
+    del labels_in_use
+    drop_all()
+    how, id, labels = store.store(content, tags, "", "user")
     sentence = ("I knew that: " if how == "same" else "Remembered: ") + store.get(id)["content"]
     if secret:
         sentence += " (This looks like a secret; it is stored as you said it.)"
@@ -78,25 +81,6 @@ def _fact(what, secrets):
         if secret and len(secret) >= 4:
             content = content.replace(secret, "***")
     return content, label_for(content), mask(content) != content, bool(rest)
-
-
-def labels_for(store, content):
-    """Up to two labels for a fact: those in use that occur in it, else its first telling word."""
-    found = _in_use(store, content)
-    if not found:
-        from .label import label_for
-
-        found.append(label_for(content))
-    return found
-
-
-def _in_use(store, content):
-    folded = fold(content)
-    found: list[str] = []
-    for _, label, _ in store.labels():
-        if len(found) < 2 and len(label) > 1 and fold(label) in folded:
-            found.append(label)
-    return found
 
 
 def _forget(store, what):

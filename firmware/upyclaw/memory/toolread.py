@@ -4,7 +4,8 @@ Owns: the form of items in an answer, and its bounds: a long list says how much 
 """
 
 from ..compat import const
-from . import drop_all, record
+from . import record
+from .toolwork import free
 
 # Bytes of items in one answer.
 _ANSWER = const(5120)
@@ -53,7 +54,7 @@ def _recall(store, args):
     if isinstance(query, str) and query.strip() and not labels:
         slots = store.search(query, limit)
         # The code of the search goes before that of the answer comes.
-        drop_all()
+        free()
     else:
         labels = labels[:3]
         known = [label for _, label, _ in store.labels()]

@@ -4,7 +4,10 @@
 Owns: the frame of an answer. Reading is in toolread.py, writing in toolwrite.py.
 """
 
+import gc
+
 from ..storage.files import StorageError
+from . import drop_all
 from .render import quote
 
 REFUSED = (
@@ -48,3 +51,9 @@ def strings(args, *names):
             value = ",".join([v for v in value if isinstance(v, str)])
         out.append(value if isinstance(value, str) else "")
     return out
+
+
+def free():
+    """Give back what the step before has loaded: a call does not fit the chip all at once."""
+    drop_all()
+    gc.collect()

@@ -5,7 +5,7 @@ Owns: what the model may change, and the form of the answers. What is true is de
 
 from .cuts import clean
 from .render import quote
-from .toolwork import failed, strings
+from .toolwork import failed, free, strings
 
 
 def change(name, target, args, context):
@@ -36,19 +36,31 @@ def _tell(context, content, labels):
         context.labels.extend(labels)
 
 
-def _store(store, args, context):
-    content, tags, keywords, id = strings(args, "content", "tags", "keywords", "memory_id")
+def _masked(content):
+    """(content without secrets, is it an order to the assistant)."""
     from .safety import is_order, mask
 
     content = mask(clean(content))
-    if is_order(content):
+    return content, is_order(content)
+
+
+def _labels(store, content):
+    from .label import labels_for
+
+    return ",".join(labels_for(store, content))
+
+
+def _store(store, args, context):
+    content, tags, keywords, id = strings(args, "content", "tags", "keywords", "memory_id")
+    content, order = _masked(content)
+    if order:
         return failed(
             "not a fact about the user", "How the assistant shall be is kept with profile_update."
         )
+    free()
     if not tags and content:
-        from .orders import labels_for
-
-        tags = ",".join(labels_for(store, content))
+        tags = _labels(store, content)
+        free()
     how, id, labels = store.store(content, tags, keywords, "manual", id)
     _tell(context, content, labels if how != "same" else ())
     return _done("memory_store", how != "same", id, labels)
@@ -58,9 +70,9 @@ def _update(store, args, context):
     id, content, tags, keywords = strings(args, "memory_id", "content", "tags", "keywords")
     if not id:
         return failed("memory_id is required")
-    from .safety import mask
-
-    done = store.update(id, mask(clean(content)), tags, keywords)
+    content, _ = _masked(content)
+    free()
+    done = store.update(id, content, tags, keywords)
     if done is None:
         return failed("memory_update_failed", "", "ESP_ERR_NOT_FOUND")
     _tell(context, content, done[1] if done[0] else ())
