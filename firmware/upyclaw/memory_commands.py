@@ -169,12 +169,16 @@ def _context(agent, chat, text):
 
     session = agent.session(chat)
     tools = agent.tools()
-    sections = agent.mind.sections(text, tools is not None)
-    request = build_request(agent, session, tools, sections, text or "(your next line)")
+    sections = agent.mind.sections(tools is not None)
+    notes = agent.mind.recalled(text)
+    line = text or "(your next line)"
+    request = build_request(agent, session, tools, sections, notes, line)
     total = 0
     for piece in request.pieces(bytearray(128)):
         total += len(piece)
     lines = ["{}: {} bytes".format(name, n) for name, n in request.report]
+    if notes:
+        lines.append("recalled for this line: {} bytes".format(len(notes.encode())))
     lines.append("records sent: {} of {}".format(session.count - request.first, session.count))
     lines.append("in all: {} bytes for a context of {} tokens".format(total, agent.client.context))
     return "\n".join(lines)

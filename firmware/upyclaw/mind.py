@@ -70,22 +70,27 @@ class Mind:
 
         return obey(self.store, text, self._secrets())
 
-    def sections(self, text, tools):
-        """System sections for a turn with the user's `text`: profile, labels or MEMORY.md, and
-        last what fits the text strongly. `tools`: the model calls tools."""
+    def sections(self, tools):
+        """System sections of a turn: profile, labels or MEMORY.md. They stay the same until the
+        memory changes. `tools`: the model calls tools."""
         self.store.zone = self._zone()
-        from upyclaw.memory.context import recalled, stable_parts
+        from upyclaw.memory.context import stable_parts
 
         mode = self.settings["mode"]
         if mode == "full" and not len(self.store):
             mode = "off"  # nothing to look up yet: the profile alone
         parts = stable_parts(self.store, self.profile(), mode, tools)
-        if self.settings["recall"] == "on" and mode != "off":
-            found = recalled(self.store, text)
-            if found:
-                parts.append(found)
         self.store.sleep()
         return parts
+
+    def recalled(self, text):
+        """What fits the user's `text` strongly, as quoted data in a str; "" for nothing."""
+        if self.settings["recall"] != "on" or not len(self.store):
+            return ""
+        from upyclaw.memory.context import recalled
+
+        found = recalled(self.store, text)
+        return found[1].decode().strip() if found else ""
 
     def told(self, labels):
         """The quiet line about changed labels, "" for none or if `memory.notes` is off."""

@@ -49,20 +49,21 @@ class TurnFacts:
         self.labels = []
 
 
-def build_request(agent, session, tools, sections, extra=None, shrink=0):
+def build_request(agent, session, tools, sections, notes="", extra=None, shrink=0):
     """The Request for `session` and the model that is there. `tools`: Registry or None;
-    `sections`: system sections behind the instruction; `extra`: a user message that is not in the
-    session; `shrink`: halvings of the history."""
+    `sections`: system sections behind the instruction; `notes`: goes with the user's words;
+    `extra`: a user message that is not in the session; `shrink`: halvings of the history."""
     model = agent.settings["model"]
     options = {
         "max_tokens": model["max_tokens"],
         "max_tokens_field": model["max_tokens_field"],
         "temperature": model["temperature"],
         "empty_content": model["empty_content"],
-        "user": extra,
+        "user": extra + "\n\n" + notes if extra and notes else extra,
+        "notes": "" if extra else notes,
     }
     parts = [("", agent.settings["prompt"]["system"] or SYSTEM)] + sections
-    size = _FRAME
+    size = _FRAME + len(notes.encode())
     for _, text in parts:
         for piece in text() if callable(text) else (text,):
             size += len(piece) if isinstance(piece, bytes) else len(piece.encode())
@@ -87,7 +88,8 @@ class Turn:
         self._extra = extra
         self._shrink = 0  # halvings of the history, after the model said it is too long
         self._tools = agent.tools(mind is not None)
-        self._sections = mind.sections(text, self._tools is not None) if mind else []
+        self._sections = mind.sections(self._tools is not None) if mind else []
+        self._notes = mind.recalled(text) if mind else ""
 
     async def run(self):
         """Run to the end. Raises CancelledError after the record is closed."""
@@ -122,6 +124,7 @@ class Turn:
                     self._session,
                     self._tools,
                     self._sections,
+                    self._notes,
                     self._extra,
                     self._shrink,
                 )

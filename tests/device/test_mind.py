@@ -48,8 +48,9 @@ class Model:
             handler.on_text(reply)
             handler.on_end("stop", None)
 
-    def system(self, number=-1):
-        return self.asked["chat"][number]["messages"][0]["content"]
+    def last(self):
+        """The newest user message: recalled facts stand behind the user's words."""
+        return self.asked["chat"][-1]["messages"][-1]["content"]
 
 
 class Sink:
@@ -119,7 +120,9 @@ async def test_a_fact_is_taken_out_and_comes_back_in_the_next_session(root):
     board = Board(root, Model())
     await board.say("/session new work")
     await board.say("Which tea do I like best?")
-    assert "User likes green tea" in board.model.system()
+    last = board.model.last()
+    assert last.startswith("Which tea do I like best?\n\n") and "User likes green tea" in last
+    assert "green tea" not in board.model.asked["chat"][-1]["messages"][0]["content"]
     assert len(board.model.asked["extract"]) == 0
 
 
@@ -150,7 +153,7 @@ async def test_an_order_is_obeyed_without_a_model(root):
     assert board.contents() == ["bin day is Thursday."]
     again = Board(root, Model())
     await again.say("When is bin day?")
-    assert "bin day is Thursday" in again.model.system()
+    assert "bin day is Thursday" in again.model.last()
     roles = [m["role"] for m in again.model.asked["chat"][0]["messages"]]
     assert roles == ["system", "user", "assistant", "user"]
     fields, sink = await again.say("Forget that bin day is Thursday")
@@ -252,7 +255,9 @@ async def test_a_guest_sees_and_changes_nothing(root):
     assert "memory_recall" in json.dumps(board.model.asked["chat"][-1]["tools"])
     board.agent.sees_memory = lambda chat: False
     await board.say("What do you know about my PIN hint?")
-    assert "1999" not in json.dumps(board.model.asked["chat"][-1]["messages"][0])
+    assert (
+        "1999" not in board.model.last() + board.model.asked["chat"][-1]["messages"][0]["content"]
+    )
     assert "memory_" not in json.dumps(board.model.asked["chat"][-1].get("tools", []))
     await board.say("I like green tea.")
     await board.settle()

@@ -74,6 +74,10 @@ def _system(told: dict[str, Any]) -> str:
     return str(told["body"]["messages"][0]["content"])
 
 
+def _last(told: dict[str, Any]) -> str:
+    return str(told["body"]["messages"][-1]["content"])
+
+
 def test_the_body_is_printed_byte_for_byte(ask, board):
     before = {path: path.read_bytes() for path in board.rglob("*") if path.is_file()}
     code, out, err = ask()
@@ -85,15 +89,17 @@ def test_the_body_is_printed_byte_for_byte(ask, board):
     assert "records sent" in err
     roles = [message["role"] for message in told["body"]["messages"]]
     assert roles == ["system", "user", "assistant", "user"]
-    assert told["body"]["messages"][-1]["content"] == "What do I drive?"
+    assert _last(told).startswith("What do I drive?\n\nNotes from earlier talks")
     assert before == {path: path.read_bytes() for path in board.rglob("*") if path.is_file()}
 
 
 def test_memory_is_in_it_but_not_for_guests(ask):
-    told = _system(ask("--json"))
-    assert "User drives a van" in told and "饮食" in told and "collects stamps" not in told
-    told = _system(ask("--json", chat=_GUEST))
-    assert "User drives a van" not in told and "饮食" not in told
+    told = ask("--json")
+    # What is recalled stands behind the user's words, the labels in the system prompt.
+    assert "User drives a van" in _last(told) and "User drives a van" not in _system(told)
+    assert "饮食" in _system(told) and "collects stamps" not in json.dumps(told)
+    told = ask("--json", chat=_GUEST)
+    assert _last(told) == "What do I drive?" and "饮食" not in _system(told)
 
 
 def test_settings_of_the_board_count(ask, board):

@@ -118,6 +118,10 @@ class History:
         if message.texts:
             yield from self._begin("user")
             yield from self._texts(message.texts)
+            notes = self._options.get("notes")
+            if notes and self._cur.record == self._plan.newest:
+                yield b"\\n\\n"
+                yield json_escape(notes)
 
     def _assistant(self, message):
         if message.texts:

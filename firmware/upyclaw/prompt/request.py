@@ -32,7 +32,8 @@ class Request:
              leave out), "empty_content" ("null", "empty", "omit": beside tool calls, B12),
              "reasoning" (False: never send it back, B04), "user" (str: a last user message that
              is not in the session), "tool_rounds" (send the calls and results of the history;
-             by default if there are tools)
+             by default if there are tools), "notes" (str: added to the newest user message, behind
+             everything that stays the same from turn to turn)
 
     `report` after `pieces()`: list of (section, bytes). `unreadable`: records that are not JSON.
     """
