@@ -7,6 +7,7 @@ Owns the wiring between `memory` (which knows no model) and the model client, an
 from upyclaw.memory.store import MemoryStore
 from upyclaw.memory.worker import Worker
 from upyclaw.prompt import Request
+from upyclaw.storage import StorageError
 
 ROOT = "/data/memory"
 _REPLY = 4096  # bytes of an extraction reply that are kept
@@ -49,6 +50,12 @@ class Mind:
         self._zone = zone
         self._secrets = secrets
         self._model = settings["model"]
+        try:
+            # At start, while the heap is whole: what stays of it must not lie in the middle later.
+            self.store.open()
+        except (StorageError, MemoryError) as error:
+            self.store.notice("The long-term memory could not be read ({}).".format(error))
+        self.store.sleep()
 
     def profile(self):
         """The profile files."""

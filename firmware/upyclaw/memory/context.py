@@ -5,6 +5,8 @@ model and costs no erase. What is stable from turn to turn comes first; what dep
 words last.
 """
 
+import gc
+
 from ..compat import const
 
 # Names of the sections, as the reference has them.
@@ -48,11 +50,16 @@ def stable_parts(store, profile=None, mode="full", tools=True):
         parts.append((MEMORY, _WITHOUT))
     elif mode == "full":
         parts.append((MEMORY, _WITH_TOOLS))
-        store.open()
-        if store.label_list is None:
-            for _ in store.catalogue():
-                pass
-        parts.append(("", store.label_list or b"(none)\n"))
+        try:
+            store.open()
+            if store.label_list is None:
+                for _ in store.catalogue():
+                    pass
+            parts.append(("", store.label_list or b"(none)\n"))
+        except MemoryError:
+            # The turn is worth more than the list; memory_recall with words works without it.
+            store.sleep()
+            gc.collect()
     return parts
 
 
@@ -73,6 +80,18 @@ def recalled(store, text, most=3):
     Quoted data, one line each (B31). A hit counts as an access, at most one an hour.
     Afterwards the store sleeps.
     """
+    found = None
+    try:
+        found = _recalled(store, text, most)
+    except MemoryError:
+        # The heap has no room for a search beside this turn: it goes on without.
+        pass
+    store.sleep()
+    gc.collect()
+    return (RECALLED, found) if found else None
+
+
+def _recalled(store, text, most):
     from .heat import touch
     from .quote import quoted
     from .recall import auto, content_of
@@ -84,5 +103,4 @@ def recalled(store, text, most=3):
         found += b"- " + quoted(content_of(store, slot)).encode() + b"\n"
         if now and now - store.table.updated[slot] >= _HOUR:
             touch(store, slot)
-    store.sleep()
-    return (RECALLED, found) if slots else None
+    return found if slots else None

@@ -5,6 +5,8 @@ Owns: who may write: nothing is changed in a turn that is not the user's alone (
 takes what was stored, so that it is not extracted again) and `labels` (a list of what changed).
 """
 
+import gc
+
 from . import drop_all
 
 
@@ -29,8 +31,12 @@ class MemoryTool:
             from .toolwork import REFUSED
 
             return REFUSED
-        from .toolwork import work
+        try:
+            from .toolwork import work
 
-        answer = work(self.name, self._target, args, context)
-        drop_all()
-        return answer
+            return work(self.name, self._target, args, context)
+        except MemoryError:
+            return '{"ok":false,"error":"the board has no room for this beside the turn"}'
+        finally:
+            drop_all()
+            gc.collect()

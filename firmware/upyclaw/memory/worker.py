@@ -54,9 +54,13 @@ class Worker:
         if not self.enabled:
             return False
         if len(self.jobs) >= WAITING:
-            from .job import make_room
+            try:
+                from .job import make_room
 
-            make_room(self)
+                make_room(self)
+            except MemoryError:
+                self.jobs.pop(0)
+                self.dropped += 1
             self.store.sleep()
         # At most so much of it: a job holds its own copy, so that no compaction takes it away
         # (B35).
@@ -105,6 +109,7 @@ class Worker:
                 from .job import work
 
                 await work(self, self.running)
+                del work
             except Exception as e:
                 self.failed += 1
                 self.last = "{}: {}".format(type(e).__name__, str(e)[:160])
