@@ -20,6 +20,11 @@ SYSTEM = (
     "You are a helpful assistant that lives on a small ESP32 board. "
     "You remember this conversation. Answer briefly, in the language of the user."
 )
+# For a model too small to call tools: each further word confuses it (tried with SmolLM2-135M).
+SYSTEM_SMALL = (
+    "You are a friendly assistant with a good memory. "
+    "Use what the user said before to answer. Answer in one short sentence."
+)
 
 # What the session keeps of a failed turn: short, and the same each time (B11).
 _FAILED = {
@@ -62,7 +67,8 @@ def build_request(agent, session, tools, sections, notes="", extra=None, shrink=
         "user": extra + "\n\n" + notes if extra and notes else extra,
         "notes": "" if extra else notes,
     }
-    parts = [("", agent.settings["prompt"]["system"] or SYSTEM)] + sections
+    system = agent.settings["prompt"]["system"] or (SYSTEM if agent.client.tools else SYSTEM_SMALL)
+    parts = [("", system)] + sections
     size = _FRAME + len(notes.encode())
     for _, text in parts:
         for piece in text() if callable(text) else (text,):

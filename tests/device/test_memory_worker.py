@@ -424,10 +424,8 @@ def test_sections_of_the_prompt(root):
     with open(store.root + "/MEMORY.md", "rb") as f:
         assert light.encode() == f.read()
     assert context.stable_parts(store, None, "off") == []
-    assert (
-        "memory_recall"
-        not in sections(context.stable_parts(store, None, "full", False))["Long-term Memory"]
-    )
+    # A model that calls no tools is small: it gets what was written into the profile, no more.
+    assert context.stable_parts(store, None, "full", False) == []
 
 
 def test_auto_recall(root):

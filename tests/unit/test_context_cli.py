@@ -89,7 +89,7 @@ def test_the_body_is_printed_byte_for_byte(ask, board):
     assert "records sent" in err
     roles = [message["role"] for message in told["body"]["messages"]]
     assert roles == ["system", "user", "assistant", "user"]
-    assert _last(told).startswith("What do I drive?\n\nNotes from earlier talks")
+    assert _last(told).startswith("What do I drive?\n\nKnown from earlier talks")
     assert before == {path: path.read_bytes() for path in board.rglob("*") if path.is_file()}
 
 

@@ -69,9 +69,12 @@ class Profile:
         """Go back to the default."""
         remove(self.path(name))
 
-    def pieces(self):
-        """Yield the section for the prompt, file by file; nothing if all are empty."""
+    def pieces(self, defaults=True):
+        """Yield the section for the prompt, file by file; nothing if all are empty. `defaults`:
+        with the files that nobody has written yet."""
         for name in NAMES:
+            if not defaults and size(self.path(name)) < 0:
+                continue
             try:
                 text = self.read(name)
             except StorageError:
