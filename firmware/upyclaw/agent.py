@@ -200,6 +200,10 @@ class Agent:
         except Exception as error:
             # A fault of ours must not leave the person waiting, nor the session open.
             turn.error = "The turn failed inside the board ({!r}).".format(error)
+        finally:
+            # Whatever happens: the extraction must not wait for ever for the end of this turn.
+            if mind:
+                mind.worker.go_on()
         gc.collect()
         try:
             session.finish()
@@ -208,7 +212,6 @@ class Agent:
         if mind:
             sid = self.map(chat).current()[1]
             mind.worker.submit(sid, text, turn.facts.facts + list(told.facts if told else ()))
-            mind.worker.go_on()
             note = mind.told(turn.facts.labels)
             if note:
                 await sink.note(note)

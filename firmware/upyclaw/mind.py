@@ -121,8 +121,12 @@ class Mind:
             "user": user,
         }
         reply = _Reply()
-        request = Request(None, parts, 0, None, None, options)
-        await self._client.chat(request, reply, "extract", timeout_ms)
+        asked = self._client.chat(
+            Request(None, parts, 0, None, None, options), reply, "extract", timeout_ms
+        )
+        # They are kilobytes, and the reply takes its time.
+        del parts, user, options
+        await asked
         return bytes(reply.data).decode()
 
 

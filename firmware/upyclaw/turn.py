@@ -93,12 +93,19 @@ class Turn:
         self._sink = sink
         self._extra = extra
         self._shrink = 0  # halvings of the history, after the model said it is too long
-        self._tools = agent.tools(mind is not None)
-        self._sections = mind.sections(self._tools is not None) if mind else []
-        self._notes = mind.recalled(text) if mind else ""
+        self._mind = mind
+        self._text = text
+        self._tools = None
+        self._sections = []
+        self._notes = ""
 
     async def run(self):
         """Run to the end. Raises CancelledError after the record is closed."""
+        mind = self._mind
+        self._tools = self._agent.tools(mind is not None)
+        if mind:
+            self._sections = mind.sections(self._tools is not None)
+            self._notes = mind.recalled(self._text)
         rounds = None
         while True:
             kind, handler = await self._reply()

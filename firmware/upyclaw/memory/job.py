@@ -110,6 +110,8 @@ async def work(worker, job):
         worker.failed += 1
         worker.last = "The model did not answer within {} s.".format(worker.timeout_ms // 1000)
         return
+    # Beside a turn there is no room for it; what the user hears first is the turn.
+    await worker.free()
     from .gates import apply, labels_in, note
 
     secrets = worker.secrets() if worker.secrets else ()

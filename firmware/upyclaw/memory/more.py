@@ -16,7 +16,7 @@ _CATALOGUE = const(2048)
 def lines(memory, slots):
     """Yield (slot, memoryview of its line) for `slots`; a view is valid until the next one."""
     table = memory.table
-    buf = bytearray(1024)
+    buf = bytearray(512)
     for i in slots:
         n = table.length[i]
         if n > len(buf):

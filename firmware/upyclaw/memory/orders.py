@@ -5,9 +5,9 @@ a model. The sentence exists only when the record is on flash. Every line of the
 so what only an order needs is loaded when there is one.
 """
 
+import gc
+
 from . import drop_all
-from .spot import order, sentences
-from .text import strip
 
 
 class Answer:
@@ -26,77 +26,109 @@ def obey(store, text, secrets=()):
 
     Raises StorageError: then nothing was stored, and nothing may be confirmed.
     """
-    kind, what = order(text)
+    kind, what = _recognised(text)
     answer = None
-    if kind == "store":
-        answer = _remember(store, what, secrets)
-    elif kind == "forget":
-        answer = _forget(store, what)
+    if kind:
+        _free()
+        answer = _remember(store, what, secrets) if kind == "store" else _forget(store, what)
     store.sleep()
     return answer
 
 
-def _remember(store, what, secrets):
-    found = _fact(what, secrets)
-    # What recognised the fact leaves the heap before what stores it comes.
+def _free():
+    """What the step before has loaded goes: the steps do not fit the chip together."""
     drop_all()
-    if found is None:
-        return None
-    content, label, secret, more = found
-    from .label import labels_in_use
+    gc.collect()
 
-    tags = ",".join(labels_in_use(store, content) or [label])
-    del labels_in_use
-    drop_all()
-    how, id, labels = store.store(content, tags, "", "user")
+
+def _recognised(text):
+    from .spot import order
+
+    return order(text)
+
+
+def _remember(store, what, secrets):
+    fact, more = _divided(what)
+    _free()
+    fact, secret = _safe(fact, secrets)
+    _free()
+    if not fact:
+        return None
+    tags = ",".join(_labels(store, fact))
+    _free()
+    how, id, labels = store.store(fact, tags, "", "user")
     sentence = ("I knew that: " if how == "same" else "Remembered: ") + store.get(id)["content"]
     if secret:
         sentence += " (This looks like a secret; it is stored as you said it.)"
-    return Answer(sentence, () if how == "same" else labels, (content,), more)
+    return Answer(sentence, () if how == "same" else labels, (fact,), more)
 
 
-def _fact(what, secrets):
-    """(fact, a label for it, does it look like a secret, did the line say more) of an order to
-    remember; None if it holds no fact."""
-    from .filter import why_not
-    from .label import label_for
-    from .safety import is_order, mask
+def _divided(what):
+    """(the fact, did the line say more): of `I'm vegan. What can I cook?` the question is no
+    part of the fact."""
+    from .spot import sentences
+    from .text import strip
 
-    # `Remember that I'm vegan. What can I cook?`: the question is not part of the fact.
     pieces = sentences(what)
     fact = [pieces[0][0]] if pieces else []
-    rest: list[str] = []
     for piece, mark in pieces[1:]:
-        if rest or mark == "?" or why_not(piece) in ("question", "request"):
-            rest.append(piece)
-        else:
-            fact.append(piece)
-    if len(fact) == len(pieces):
-        fact = [strip(what, " ?？")]
-    content = ". ".join(fact)
-    if not content or is_order(content):
-        # How the assistant shall be is the profile's matter: the model has a tool for it.
-        return None
+        if mark == "?" or _asks_for(piece):
+            return ". ".join(fact), True
+        fact.append(piece)
+    return strip(what, " ?？"), False
+
+
+def _asks_for(piece):
+    from .filter import why_not
+
+    return why_not(piece) in ("question", "request")
+
+
+def _safe(fact, secrets):
+    """(the fact without the board's own keys, does it look like a secret). Empty if it says how
+    the assistant shall be: that is the profile's matter, and the model has a tool for it."""
+    from .safety import is_order, mask
+
+    if is_order(fact):
+        return "", False
     for secret in secrets:
         if secret and len(secret) >= 4:
-            content = content.replace(secret, "***")
-    return content, label_for(content), mask(content) != content, bool(rest)
+            fact = fact.replace(secret, "***")
+    return fact, mask(fact) != fact
+
+
+def _labels(store, fact):
+    from .label import labels_for
+
+    return labels_for(store, fact)
 
 
 def _forget(store, what):
+    id, near = _meant(store, what)
+    _free()
+    if id:
+        labels = store.forget(id)
+        return Answer("Forgotten: 1 memory.", labels or ())
+    if near is None:
+        return None
+    if not near:
+        return Answer("Nothing is stored about that.")
+    lines = ["Not clear which one is meant:"]
+    for slot in near:
+        lines.append("{}: {}".format(store.id_of(slot), store.text_of(slot, b"content")))
+    lines.append("Say /memory forget ID.")
+    return Answer("\n".join(lines))
+
+
+def _meant(store, what):
+    """(id, None) of the one item that is meant, else ("", slots that come near); None for those:
+    `what` says nothing."""
     from .match import only_match
     from .recall import search
     from .terms import terms
 
     id = only_match(store, what)
     if id:
-        labels = store.forget(id)
-        return Answer("Forgotten: 1 memory.", labels or ())
-    found = search(store.open(), what, 3)
-    if not found:
-        return Answer("Nothing is stored about that.") if terms(what) else None
-    lines = ["Not clear which one is meant:"]
-    for slot, _ in found:
-        lines.append("{}: {}".format(store.id_of(slot), store.text_of(slot, b"content")))
-    lines.append("Say /memory forget ID.")
-    return Answer("\n".join(lines))
+        return id, None
+    found = [slot for slot, _ in search(store.open(), what, 3)]
+    return "", found if found or terms(what) else None

@@ -112,7 +112,7 @@ def search(store, query, limit, strong=False):
     masks = array("I", bytes(4 * table.n))
     tagged = array("I", bytes(4 * table.n))
     hits = array("H", bytes(2 * len(words)))
-    buf = bytearray(1024)
+    buf = bytearray(512)
     for slot in range(table.n):
         if not table.flags[slot] & LIVE:
             continue

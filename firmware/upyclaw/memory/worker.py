@@ -97,6 +97,12 @@ class Worker:
 
         purge(self, content)
 
+    async def free(self):
+        """Wait until no turn is in work."""
+        while self.held:
+            self.wake.clear()
+            await self.wake.wait()
+
     async def run(self):
         """Work until cancelled. An error in a job ends the job, never the worker (B61)."""
         while True:
