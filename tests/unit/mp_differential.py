@@ -8,35 +8,7 @@ import binascii
 import json
 import sys
 
-import vfs
-
-
-class Blocks:
-    """The image file as a block device of 4096-byte blocks."""
-
-    def __init__(self, path):
-        self.file = open(path, "r+b")  # noqa: SIM115  held for the whole run
-        self.count = self.file.seek(0, 2) // 4096
-
-    def readblocks(self, number, buf, off=0):
-        self.file.seek(number * 4096 + off)
-        self.file.readinto(buf)
-
-    def writeblocks(self, number, buf, off=0):
-        self.file.seek(number * 4096 + off)
-        self.file.write(buf)
-
-    def ioctl(self, op, arg):
-        if op == 4:
-            return self.count
-        if op == 5:
-            return 4096
-        if op == 6:
-            self.file.seek(arg * 4096)
-            self.file.write(b"\xff" * 4096)
-        elif op in (2, 3):
-            self.file.flush()
-        return 0
+import mp_image
 
 
 def put(path, text):
@@ -65,11 +37,9 @@ def play(session, step):
 
 image, firmware, scenarios = sys.argv[1:4]
 sys.path.insert(0, firmware)
-blocks = Blocks(image)
-vfs.VfsLfs2.mkfs(blocks, progsize=64)
 with open(scenarios) as f:
     todo = json.load(f)
-vfs.mount(vfs.VfsLfs2(blocks, progsize=64), "/flash")
+blocks = mp_image.mount(image)
 
 from upyclaw import storage  # noqa: E402
 
@@ -89,5 +59,4 @@ for one in todo:
             crc = binascii.crc32(view, crc)
         crc = binascii.crc32(b"\n", crc)
     print(json.dumps({"entries": entries, "crc": crc & 0xFFFFFFFF}))
-vfs.umount("/flash")
-blocks.file.close()
+mp_image.umount(blocks)
