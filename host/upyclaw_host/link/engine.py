@@ -8,12 +8,10 @@ messages mean.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from typing import Literal
 
 from upyclaw_host.link import frames
 from upyclaw_host.link.frames import Damaged, Frame
+from upyclaw_host.link.records import Hooks, Outgoing, Sent, State, Stats, Stream, Waiting
 
 STREAMS = 4
 VERSION = 1
@@ -30,66 +28,6 @@ LONGEST_PAUSE_S = 2.0  # between two probes
 QUIET_S = 2.0  # without any sign of life, before a probe asks for one
 DEAD_S = 15.0
 
-State = Literal["closed", "syncing", "open"]
-
-
-@dataclass
-class Stats:
-    """Figures since the port was opened."""
-
-    rx_bytes: int = 0
-    tx_bytes: int = 0
-    rx_frames: int = 0
-    tx_frames: int = 0
-    resent: int = 0
-    damaged: int = 0
-    probes: int = 0
-
-    def as_dict(self) -> dict[str, int]:
-        """For `--json`."""
-        return dict(vars(self))
-
-
-@dataclass
-class _Sent:
-    """A line on its way that the board may not have read yet."""
-
-    size: int
-    ack: int  # our ack number in it
-    seq: int | None = None
-    probe: int | None = None
-
-
-@dataclass
-class _Outgoing:
-    data: bytes
-    last: bool
-    at: int = 0
-
-
-@dataclass
-class _Frame:
-    stream: int
-    payload: bytes
-    first: bool
-    last: bool
-
-
-@dataclass
-class _Stream:
-    queue: deque[_Outgoing] = field(default_factory=deque)
-    begun: bool = False  # a message is half sent
-
-
-@dataclass
-class Hooks:
-    """What the engine calls. `part(stream, data, first, last)` in order, each part once."""
-
-    part: Callable[[int, bytes, bool, bool], None]
-    log: Callable[[bytes], None]
-    opened: Callable[[int], None]  # the link version of the board
-    lost: Callable[[str], None]  # "reset" or "dead"; the session is over
-
 
 class Engine:
     """One session after the other on one port. All sequence numbers here are unwrapped."""
@@ -105,13 +43,13 @@ class Engine:
     def _clear(self, epoch: int, now: float) -> None:
         self._epoch = epoch
         self._limit = BOARD_RX - _MARGIN - _PROBES
-        self._streams = [_Stream() for _ in range(STREAMS)]
+        self._streams = [Stream() for _ in range(STREAMS)]
         self._turn = 0
-        self._unacked: deque[_Frame] = deque()  # frames una .. next-1
+        self._unacked: deque[Waiting] = deque()  # frames una .. next-1
         self._una = self._next = self._cur = self._high = 0
         self._expect = 0
         self._board_una = 0  # highest ack of ours among the lines that have landed
-        self._flight: deque[_Sent] = deque()
+        self._flight: deque[Sent] = deque()
         self._ack_due: float | None = None
         self._ack_count = 0
         self._nak = self._naked = False
@@ -146,7 +84,7 @@ class Engine:
 
     def send(self, stream: int, data: bytes, last: bool) -> None:
         """Queue a message or a part of it."""
-        self._streams[stream].queue.append(_Outgoing(data, last))
+        self._streams[stream].queue.append(Outgoing(data, last))
 
     def waiting(self, stream: int) -> int:
         """Bytes of `stream` that are not on their way yet."""
@@ -281,7 +219,7 @@ class Engine:
         if 0 <= frame.digit < STREAMS:
             self._hooks.part(frame.digit, frame.payload, frame.first, frame.last)
 
-    def _landed(self) -> _Sent:
+    def _landed(self) -> Sent:
         """The oldest line on its way is off the line: read by the board, or lost."""
         sent = self._flight.popleft()
         self._board_una = max(self._board_una, sent.ack)
@@ -374,7 +312,7 @@ class Engine:
     def _put(self, out: bytearray, line: bytes) -> None:
         out += line
         self.stats.tx_frames += 1
-        self._flight.append(_Sent(len(line), -1))
+        self._flight.append(Sent(len(line), -1))
 
     def _emit_frame(self, out: bytearray) -> bool:
         """Write the next data frame if there is one and the board has room."""
@@ -407,7 +345,7 @@ class Engine:
         self._high = max(self._high, self._cur)
         return True
 
-    def _build(self, room: int) -> _Frame | None:
+    def _build(self, room: int) -> Waiting | None:
         """The next piece of a message, the streams in turn."""
         # Two frames share the window, so that one can be read while the other travels.
         size = min(frames.MAX_PAYLOAD, self._limit // 2 - frames.OVERHEAD)
@@ -429,7 +367,7 @@ class Engine:
             if ended:
                 stream.queue.popleft()
             last = ended and item.last
-            frame = _Frame(number, payload, not stream.begun, last)
+            frame = Waiting(number, payload, not stream.begun, last)
             stream.begun = not last
             self._unacked.append(frame)
             self._next += 1

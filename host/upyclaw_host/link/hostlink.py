@@ -17,8 +17,9 @@ from typing import Any
 
 from upyclaw_host import __version__
 from upyclaw_host.errors import UserError
-from upyclaw_host.link.engine import STREAMS, VERSION, Engine, Hooks, Stats
+from upyclaw_host.link.engine import STREAMS, VERSION, Engine
 from upyclaw_host.link.ports import SerialTransport, Transport
+from upyclaw_host.link.records import Hooks, Stats
 
 CONTROL, CHAT, MODEL, EXTRACT = range(STREAMS)
 HOST_RX = 4096
