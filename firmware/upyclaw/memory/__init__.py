@@ -5,6 +5,7 @@ callables and a clock. On the chip code lies in the heap, so modules that are no
 turns are loaded when used and dropped.
 """
 
+import gc
 import sys
 
 from ..compat import MICROPYTHON, unload
@@ -21,7 +22,10 @@ def drop(name):
 
 
 def drop_all():
-    """Unload every module of this package but those that hold data."""
-    for name in list(sys.modules):
-        if name.startswith(_PREFIX) and name[len(_PREFIX) :] not in _STAYS:
-            drop(name[len(_PREFIX) :])
+    """Unload every module of this package but those that hold data, and collect at once: what is
+    allocated next must not come to lie behind the garbage."""
+    if MICROPYTHON:
+        for name in list(sys.modules):
+            if name.startswith(_PREFIX) and name[len(_PREFIX) :] not in _STAYS:
+                unload(name)
+        gc.collect()
