@@ -33,6 +33,8 @@ def memory() -> dict[str, bytes]:
         "/data/empty": b"",
         "/data/a name with spaces.txt": "字".encode(),
         "/config.json": b'{"model":{"api_key":"sk-secret"}}',
+        "/wifi.json": b'{"networks":[{"ssid":"Home","password":"hunter2hunter2"}]}',
+        "/data/web_tokens": b"0123456789abcdef0123 fedcba98765432100123\n",
         "/lib/mine.py": b"x = 1\n",
     }
 
@@ -64,12 +66,21 @@ def test_everything_but_the_firmware_is_copied(board, memory, tmp_path, capsys):
     assert code == 0 and told["short"] == [] and told["damaged"] == []
     assert told["board"] == "sim" and told["files"] == len(memory)
     assert copies(folder) == memory
-    assert (folder / "config.json").stat().st_mode & 0o77 == 0
+    # Secrets are among it: said plainly, never shown, for nobody else to read (B30).
+    assert told["secrets"] == ["/config.json", "/wifi.json", "/data/web_tokens"]
+    assert all(
+        path.stat().st_mode & 0o777 == 0o600 for path in folder.rglob("*") if path.is_file()
+    )
+    assert folder.stat().st_mode & 0o77 == 0
     # It is a SOURCE.
     code, out, _ = run(capsys, "session", "verify", str(folder), "--json")
     assert code == 0 and [one["records"] for one in json.loads(out)["sessions"]] == [2]
     code, _, err = run(capsys, "backup", "--port", board.port, str(folder))
     assert code == 2 and "is not empty" in err
+    again = tmp_path / "again"
+    code, out, err = run(capsys, "backup", "--port", board.port, str(again))
+    assert code == 0 and "config.json (keys of model servers), wifi.json (Wi-Fi passwords)" in out
+    assert not any(secret in out + err for secret in ("sk-secret", "hunter2", "0123456789abcdef"))
     # The board's program runs again.
     time.sleep(1.0)
     with Repl(board.port) as repl:
@@ -126,9 +137,30 @@ def test_restore_puts_back_all_and_keeps_what_it_replaces(board, memory, tmp_pat
     told = json.loads(out)
     assert told["restored"] == sorted([_SESSION, _SESSION + ".idx", "/lib/mine.py"])
     assert told["replaced"] == [_SESSION] and copies(kept) == {_SESSION: b""}
+    assert all(p.stat().st_mode & 0o777 == 0o600 for p in kept.rglob("*") if p.is_file())
     board.stop()
     found = files_on(image)
     assert found == {**small_firmware("new"), **memory, "/data/newer.txt": b"stays"}
+
+
+def test_what_was_kept_earlier_is_never_written_over(board, memory, tmp_path, capsys, monkeypatch):
+    folder = tmp_path / "saved"
+    code, _, err = run(capsys, "backup", "--port", board.port, str(folder))
+    assert code == 0, err
+    with Repl(board.port) as repl:
+        repl.run("with open('/lib/mine.py', 'w') as f:\n f.write('y = 2\\n')")
+    before = copies(folder)
+    command = ("restore", "--port", board.port, str(folder), "--keep", str(folder))
+    code, _, err = run(capsys, *command)
+    assert code == 2 and "is not empty" in err and copies(folder) == before
+    with Repl(board.port) as repl:
+        assert repl.text("/lib/mine.py") == b"y = 2\n"
+    monkeypatch.chdir(folder)
+    code, out, err = run(capsys, "restore", "--port", board.port, ".")
+    assert code == 0, err
+    (kept,) = tmp_path.glob("saved-replaced-*")
+    assert copies(kept) == {"/lib/mine.py": b"y = 2\n"} and str(kept) in out
+    assert copies(folder) == before == memory
 
 
 @pytest.mark.parametrize("harm", ["cut", "changed", "missing", "outside", "no list", "bad list"])
@@ -196,6 +228,7 @@ def test_a_cable_pulled_in_a_restore_changes_nothing(board, memory, tmp_path, ca
     with Repl(board.port) as repl:
         assert repl.text("/config.json") == b"{}" and _SESSION not in repl.files()
     monkeypatch.undo()
-    assert run(capsys, "restore", "--port", board.port, str(folder))[0] == 0
+    code, _, err = run(capsys, "restore", "--port", board.port, str(folder))
+    assert code == 0, err
     board.stop()
     assert files_on(board.flash) == {**now, **memory}

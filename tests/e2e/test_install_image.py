@@ -39,6 +39,7 @@ def test_an_image_mounts_and_starts(partitions, tmp_path, capsys, scripted, no_s
     facts = json.loads(told)
     assert facts["offset"] == 0x1000 and facts["vfs"] == {"offset": 0x200000, "size": 0x200000}
     assert facts["command"] == f"esptool --chip esp32 write-flash 0x1000 {out}"
+    assert out.stat().st_mode & 0o777 == 0o600  # the settings in it may hold a key (B30)
     data = out.read_bytes()
     assert data.startswith(base.read_bytes()) and len(data) == 0x400000 - 0x1000
     partition = tmp_path / "partition.img"
@@ -100,7 +101,7 @@ def test_a_dump_gives_its_file_system(partitions, name, memory, tmp_path, capsys
     facts = json.loads(told)
     assert (facts["offset"], facts["size"], facts["missing"]) == (0x200000, 0x200000, 0)
     assert facts["partition"] == name and out.read_bytes() == memory
-    assert path.read_bytes() == content
+    assert path.read_bytes() == content and out.stat().st_mode & 0o777 == 0o600
     # The image and the dump itself are both a SOURCE.
     for place in (out, path):
         code, told, _ = run(capsys, "session", "ls", str(place), "--json")

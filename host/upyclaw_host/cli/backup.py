@@ -11,7 +11,7 @@ import click
 from upyclaw_host.cli.progress import byte_bar, set_total
 from upyclaw_host.formats.catalog import load_catalog
 from upyclaw_host.formats.findings import Finding, has_faults
-from upyclaw_host.install.backup import backup
+from upyclaw_host.install.backup import SECRETS, backup
 from upyclaw_host.install.findport import find_port
 from upyclaw_host.repl import Repl
 from upyclaw_host.source import DirectorySource
@@ -24,7 +24,9 @@ from upyclaw_host.source import DirectorySource
 def command(port: str | None, folder: Path, as_json: bool) -> None:
     """Copy all that the board at --port keeps into the new directory DIR.
 
-    The directory is a SOURCE for the other commands. Its config.json may hold keys.
+    The directory is a SOURCE for the other commands. It holds secrets in clear: keys in
+    config.json, Wi-Fi passwords in wifi.json, the page's tokens in data/web_tokens. Only you
+    can read its files; keep it so.
     """
     with Repl(port or find_port()) as repl:
         try:
@@ -33,18 +35,23 @@ def command(port: str | None, folder: Path, as_json: bool) -> None:
         finally:
             repl.restart()
     damage = [f for f in damaged(folder) if f.file not in {path[1:] for path in saved.short}]
+    secrets = [path for path in SECRETS if path in saved.files]
     if as_json:
         facts = {
             "folder": str(folder),
             "board": saved.board,
             "files": len(saved.files),
             "bytes": saved.size,
+            "secrets": secrets,
             "short": saved.short,
             "damaged": [finding.as_dict() for finding in damage],
         }
         click.echo(json.dumps(facts, ensure_ascii=False))
     else:
         click.echo(f"{folder}: {len(saved.files)} files, {saved.size:,} bytes.")
+        if secrets:
+            named = ", ".join(f"{path[1:]} ({SECRETS[path]})" for path in secrets)
+            click.echo(f"Secrets lie there in clear, for your eyes only: {named}.")
         for path in saved.short:
             click.echo(f"{path}: short copy, the board has more: make the backup again.")
         for finding in damage:

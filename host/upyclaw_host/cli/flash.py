@@ -236,7 +236,10 @@ def _save(target: Path, entry: Entry, image: Image) -> None:
 
 def _write(target: Path, data: bytes) -> None:
     try:
-        target.write_bytes(data)
+        # 0600: what comes from a board may be keys, passwords or a talk (B30).
+        handle = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(handle, "wb") as file:
+            file.write(data)
     except OSError as error:
         raise UserError(f"Cannot write {target}: {_why(error)}.") from None
 

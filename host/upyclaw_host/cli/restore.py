@@ -27,11 +27,11 @@ from upyclaw_host.repl import Repl
 def command(port: str | None, folder: Path, keep: Path | None, as_json: bool) -> None:
     """Put the backup in DIR on the board at --port, all of it or nothing.
 
-    Files on the board that the backup does not have stay.
+    Files on the board that the backup does not have stay. Settings, keys and Wi-Fi passwords
+    of the backup come back too.
     """
     saved = backups.load(folder)
-    stamp = time.strftime("%Y%m%d-%H%M%S")
-    keep = keep or folder.with_name(f"{folder.name}-replaced-{stamp}")
+    keep = keep or _free_name(folder)
     with Repl(port or find_port()) as repl:
         try:
             with byte_bar("restore", saved.size) as (advance, _):
@@ -47,3 +47,14 @@ def command(port: str | None, folder: Path, keep: Path | None, as_json: bool) ->
         click.echo(f"{len(restored)} files restored.")
         if replaced:
             click.echo(f"{len(replaced)} files that were there before are in {keep}.")
+
+
+def _free_name(folder: Path) -> Path:
+    """A name beside `folder` that nothing has yet, also for `.` and for a second try at once."""
+    whole = folder.resolve()
+    name = f"{whole.name}-replaced-{time.strftime('%Y%m%d-%H%M%S')}"
+    found, number = whole.with_name(name), 1
+    while found.exists():
+        number += 1
+        found = whole.with_name(f"{name}-{number}")
+    return found

@@ -22,6 +22,12 @@ from upyclaw_host.install.firmware import board_name
 from upyclaw_host.repl import Progress, Repl
 
 LIST = "backup.json"
+# Files of a board that hold secrets (B30): who reads a backup should know.
+SECRETS = {
+    "/config.json": "keys of model servers",
+    "/wifi.json": "Wi-Fi passwords",
+    "/data/web_tokens": "tokens of the page",
+}
 _TRIES = 3
 _FIRMWARE = ("/boot.py", "/main.py")
 
@@ -64,12 +70,7 @@ def backup(
     repl: Repl, folder: Path, started: Started | None = None, progress: Progress | None = None
 ) -> Backup:
     """Pull everything into the empty or new `folder`. Files that stay short are in `.short`."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if any(folder.iterdir()):
-            raise UserError(f"{folder} is not empty: name a new directory for the backup.")
-    except OSError as error:
-        raise UserError(f"{folder} can't be used for the backup: {error.strerror}.") from None
+    _new_folder(folder)
     update.finish_pending(repl)
     there = {path: found for path, found in repl.hashes().items() if is_data(path)}
     result = Backup(folder, board_name(repl), int(time.time()), there)
@@ -78,6 +79,16 @@ def backup(
     pull(repl, result, progress)
     _write_list(result)
     return result
+
+
+def _new_folder(folder: Path) -> None:
+    """Make `folder`, only for its owner. Raises UserError if something is in it already."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if any(folder.iterdir()):
+            raise UserError(f"{folder} is not empty: name a new directory.")
+    except OSError as error:
+        raise UserError(f"{folder} can't be used for the copies: {error.strerror}.") from None
 
 
 def pull(repl: Repl, result: Backup, progress: Progress | None = None) -> None:
@@ -94,7 +105,7 @@ def pull(repl: Repl, result: Backup, progress: Progress | None = None) -> None:
 
 
 def save(target: Path, data: bytes) -> None:
-    """Write a file that only its owner can read (config.json holds keys)."""
+    """Write a file that only its owner can read (SECRETS, and what was said)."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         with os.fdopen(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as f:
@@ -154,8 +165,8 @@ def restore(
 ) -> tuple[list[str], list[str]]:
     """Put a backup back, all or nothing: (paths restored, paths of those that were replaced).
 
-    What the board had instead is pulled into the new directory `keep` first. Files that the
-    backup does not have stay.
+    What the board had instead is pulled into the new directory `keep` first: raises UserError
+    if that is not empty. Files that the backup does not have stay.
     """
     update.finish_pending(repl)
     there = repl.hashes()
@@ -165,6 +176,7 @@ def restore(
         return [], []
     replaced = {path: there[path] for path in changed if path in there}
     if replaced:
+        _new_folder(keep)
         kept = Backup(keep, board_name(repl), int(time.time()), replaced)
         pull(repl, kept)
         _write_list(kept)

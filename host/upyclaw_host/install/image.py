@@ -5,6 +5,7 @@ Owns the merge. Reads and writes files on the PC only.
 
 from __future__ import annotations
 
+import os
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,7 +49,8 @@ def merge(board: BoardSpec, base: MicroPythonImage, out: Path, config: bytes | N
         partition = files.read_bytes()
     gap = b"\xff" * (region.offset - base.end)
     try:
-        with out.open("xb") as handle:
+        # 0600: the settings in it may hold a key (B30).
+        with os.fdopen(os.open(out, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as handle:
             for part in (base.data, gap, partition):
                 handle.write(part)
     except FileExistsError:
