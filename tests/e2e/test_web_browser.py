@@ -193,7 +193,7 @@ def test_link_sessions_language(web: WebBoard, browser: Browser) -> None:
     driver.find_elements(By.CSS_SELECTOR, "#sessionlist li:first-child button")[0].click()
     browser.wait(lambda: browser.find("#session").text == "default_01")
     browser.view("chat")
-    browser.wait(lambda: browser.texts(".m")[0] == "one")
+    browser.wait(lambda: browser.texts(".m")[:1] == ["one"])
     browser.view("status")
     browser.wait(lambda: "script.jsonl" in browser.find("#facts").text)
     browser.find("#lang option[value=zh]").click()
