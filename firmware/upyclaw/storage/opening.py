@@ -33,6 +33,9 @@ def load(pair):
         if not pair.index.check(data, pair.size):
             from upyclaw.storage import recover
 
+            if recover.restore_ends(pair):
+                files.close(data)
+                return load(pair)
             recover.set_aside_index(pair)
         catch_up(pair, data)
     finally:

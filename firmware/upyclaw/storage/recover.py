@@ -5,8 +5,10 @@ Rule: the data file is the truth; nothing of it is wiped, what has to go is set 
 (newest kept, if there is room) and the user is told (issue: damage table, B09, B55).
 """
 
+import struct
+
 from upyclaw.storage import files
-from upyclaw.storage.codec import CUT_OFF, USER
+from upyclaw.storage.codec import CUT_OFF, ENTRY, ENTRY_FORMAT, IDX_HEADER, USER
 from upyclaw.storage.opening import read_open
 
 
@@ -31,6 +33,57 @@ def settle(path):
                 files.replace(path + end + ".new", path + end)
     except OSError as e:
         raise files.wrap(e, path)
+
+
+def restore_ends(session):
+    """Write LFs again that another byte took the place of; True if the idx may fit now.
+
+    Only where the idx is in order, and what it calls a record is a whole JSON value from a line's
+    start: followed by that byte it is no JSON in any reading, so nothing true is changed.
+    """
+    wrong: list[int] = []
+    try:
+        with open(session.index.path, "rb") as idx, open(session.path, "rb") as data:
+            if idx.read(8) != IDX_HEADER:
+                return False
+            end = 0
+            entry = idx.read(ENTRY)
+            while entry:
+                if len(entry) < ENTRY:
+                    return False
+                offset, n, rtype, fmt = struct.unpack(ENTRY_FORMAT, entry)
+                if offset != end or not 1 < n <= session.size - end:
+                    return False
+                if not 1 <= rtype <= 4 or fmt > 3:
+                    return False
+                end += n
+                data.seek(end - 1)
+                if data.read(1) != b"\n":
+                    if len(wrong) > 7 or not _is_json(session, data, offset, n - 1):
+                        return False
+                    wrong.append(end - 1)
+                entry = idx.read(ENTRY)
+        if wrong:
+            with open(session.path, "r+b") as f:
+                for at in wrong:
+                    f.seek(at)
+                    f.write(b"\n")
+    except OSError:
+        return False
+    if wrong:
+        session.notice(
+            "A line end of {} was overwritten and is there again; the messages are all"
+            " there.".format(session.name)
+        )
+    return bool(wrong)
+
+
+def _is_json(session, data, offset, length):
+    from upyclaw.storage.scan import Scan, scan_record
+
+    scan = Scan()
+    scan_record(data, offset, length, scan, session.store.buf)
+    return scan.valid()
 
 
 def set_aside_index(session):
