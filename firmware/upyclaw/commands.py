@@ -100,9 +100,10 @@ def _trim(session):
     dropped = session.trim()
     if not dropped:
         return True, "Nothing to drop: this session has {}.".format(_size(before))
-    return True, "Dropped the {} oldest turns: {} instead of {}.".format(
-        dropped, _size(session.size), _size(before)
-    )
+    # Where the turns are now belongs here, not under the next answer.
+    said = session.take_notices()
+    said.append("It has {} now, instead of {}.".format(_size(session.size), _size(before)))
+    return True, "\n".join(said)
 
 
 def _status(agent, chat):

@@ -166,7 +166,7 @@ def _outcome(session: Session, folder: Path, name: str, work: Callable[[Any], No
     outcome = Outcome(session.title, name)
     before = session.pair
     if before.read_only:
-        outcome.untouched = "its idx is of an unknown version: copied as it is"
+        outcome.untouched = "its idx is of an unknown version: left as it is"
         outcome.kept = len(before.records)
         return outcome
     had = _set_aside(folder, session.base)

@@ -121,6 +121,25 @@ def test_compact_in_place_keeps_questions_and_answers(run, tmp_path):
     assert history(folder_pairs(source)[_NAME].records) == history(pair_of(*expected).records)
 
 
+def test_compact_says_nothing_of_records_it_did_not_remove(run, tmp_path):
+    data, idx = write_pair([(1, 1, _USER), (2, 1, _FINAL)])
+    source = _pair(tmp_path / "in", data, idx)
+    _, told, _ = run("compact", source, "--in-place")
+    (outcome,) = told["sessions"]
+    assert outcome["kept"] == 2 and outcome["notices"] == [] and outcome["size_after"] == len(data)
+
+
+@pytest.mark.parametrize("command", ["repair", "compact"])
+def test_an_overwritten_line_end_comes_back(run, tmp_path, command):
+    data, idx = write_pair([(1, 1, _USER), (2, 1, _FINAL)])
+    at = len(_USER)
+    source = _pair(tmp_path / "in", data[:at] + b" " + data[at + 1 :], idx)
+    _, told, _ = run(command, source, "--out", tmp_path / "out")
+    (outcome,) = told["sessions"]
+    assert outcome["kept"] == 2 and not outcome["changed"] and not outcome["left"]
+    assert (tmp_path / "out" / _NAME).read_bytes() == data
+
+
 def test_compact_says_where_to(run, tmp_path):
     source = _pair(tmp_path / "in", *write_pair([(1, 1, _USER)]))
     for more in ((), ("--in-place", "--out", tmp_path / "x")):

@@ -222,10 +222,13 @@ def tidy(session):
                 _room(session, size, plan.count)
                 _rewrite(plan)
         if fits:
-            session.notice(
-                "Old tool records of this session were removed to save room ({} -> {}); your"
-                " messages and the answers are all kept.".format(_kb(before), _kb(session.size))
-            )
+            if session.size < before:
+                session.notice(
+                    "Old tool records of this session were removed to save room ({} -> {}); your"
+                    " messages and the answers are all kept.".format(
+                        _kb(before), _kb(session.size)
+                    )
+                )
         elif session.store.when_full == "trim":
             trim(session)
         else:
