@@ -419,9 +419,10 @@ def test_lines_wait_their_turn_and_stop(tmp_path: Path, template: Path) -> None:
         asyncio.run(run())
 
 
-def test_small_heap_keeps_the_page_off(flash: Path) -> None:
+@pytest.mark.parametrize("enabled", ["auto", "on"])
+def test_small_heap_keeps_the_page_off(flash: Path, enabled: str) -> None:
     """Where it would leave no room for a turn, the board says so and chats on."""
-    config = {"web": {"host": "127.0.0.1", "port": free_port()}}
+    config = {"web": {"enabled": enabled, "host": "127.0.0.1", "port": free_port()}}
     with open_image(flash, write=True) as image:
         image.write("/config.json", json.dumps(config).encode())
     with SimBoard(flash) as board:
@@ -430,8 +431,11 @@ def test_small_heap_keeps_the_page_off(flash: Path) -> None:
             return await client.link.ask({"op": "web"}, timeout=5)
 
         answer = with_client(board.port, None, run)
-        assert "needs" in answer["why"]
-        assert "web.enabled" in answer["why"]
+        assert "The page is off: it needs" in answer["why"]
+        # No advice that would not help.
+        assert "web.enabled" not in answer["why"]
+        turn = with_client(board.port, None, lambda client: client.turn("/help"))
+        assert turn.ok
 
 
 def upyclaw(*arguments: str) -> subprocess.CompletedProcess[str]:

@@ -10,11 +10,11 @@ import sys
 
 from upyclaw.compat import const, mem_free, sleep_ms
 
-# Free bytes of heap at start that the page (26 KB), four visitors (6 KB) and a turn with tools
-# (20 KB) need; `bench/web.py` measures. Below the second figure not even the page alone fits, and
-# the serial chat would suffer. Words of the PC's build are twice as long as a chip's.
+# Free bytes of heap at start that the page (23 KB), a turn with what it loads (26 KB) and four
+# visitors need; `bench/web.py` measures. Below the second figure the page and the serial chat do
+# not fit side by side: turns would fail. Words of the PC's build are twice as long as a chip's.
 _ROOM = const(52000)
-_LEAST = const(34000)
+_LEAST = const(49000)
 
 
 def room(asked):
@@ -35,7 +35,9 @@ async def serve(app):
         why = "The page is off: it needs {} free bytes of heap and there are {}{}.".format(
             room(asked),
             mem_free(),
-            "" if asked else '; web.enabled = "on" in /config.json starts it with less',
+            ""
+            if asked or mem_free() < room(True)
+            else '; web.enabled = "on" in /config.json starts it with less',
         )
         app.log("upyclaw page: " + why)
         app.control.on("web", lambda message: app.control.post({"op": "web", "why": why}))
