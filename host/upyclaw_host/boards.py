@@ -129,6 +129,14 @@ class BoardSpec:
         return max(0, (self.memory_space - MEMORY_RESERVE) // self.session_limit - 1)
 
     @property
+    def page_fits(self) -> bool:
+        """Whether the page on the board fits beside all else: only with PSRAM, as measured.
+
+        `upyclaw bench ram`; the board decides by the heap that is free at start.
+        """
+        return self.psram > 0
+
+    @property
     def image_file(self) -> str:
         """Name of the MicroPython image to download; "" for the simulated board."""
         return f"{self.image}-{self.image_date}-{self.image_version}.bin" if self.image else ""
@@ -159,6 +167,7 @@ class BoardSpec:
                 "memory_space": self.memory_space,
                 "session": self.session_limit,
                 "full_sessions": self.full_sessions,
+                "page": self.page_fits,
             },
         }
 

@@ -158,6 +158,10 @@ def test_the_command_shows_limits(capsys: pytest.CaptureFixture[str]) -> None:
             listed = {board["name"]: board for board in json.loads(out)}
             assert listed["esp32_s3"]["limits"]["full_sessions"] > 20
             assert listed["esp32"]["image_offset"] == 0x1000
+            fits = {name for name, board in listed.items() if board["limits"]["page"]}
+            assert fits == {"esp32_s3"}
+        if arguments == ["esp32_s3"]:
+            assert "served on Wi-Fi" in out and "not measured on a chip" in out
 
 
 class Manifest:

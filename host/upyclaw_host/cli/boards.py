@@ -27,7 +27,9 @@ def command(name: str | None, as_json: bool) -> None:
 
 
 def _list(specs: list[BoardSpec]) -> None:
-    table = Table("board", "chip", "flash", "PSRAM", "files", "session limit", "USB", box=None)
+    table = Table(
+        "board", "chip", "flash", "PSRAM", "files", "session limit", "page", "USB", box=None
+    )
     for spec in specs:
         table.add_row(
             spec.name,
@@ -36,6 +38,7 @@ def _list(specs: list[BoardSpec]) -> None:
             f"{spec.psram >> 20} MB" if spec.psram else "-",
             f"{spec.vfs_size >> 10:,} KB",
             f"{spec.session_limit >> 10} KB x {spec.full_sessions}",
+            "yes" if spec.page_fits else "no",
             spec.usb,
         )
     Console().print(table)
@@ -52,17 +55,29 @@ def _show(spec: BoardSpec) -> None:
         ("board", f"{spec.name}: {spec.title}"),
         ("chip", f"{spec.chip.title}, image at {spec.chip.offset:#x}, mpy-cross {spec.chip.arch}"),
         ("flash", f"{_sizes(spec)}; files from {spec.vfs_offset:#x}, {spec.vfs_size:,} bytes"),
-        ("heap", f"{spec.heap}" + (f", PSRAM {spec.psram >> 20} MB" if spec.psram else "")),
+        ("heap", _heap(spec)),
         ("USB", f"{spec.usb}, {spec.baud} baud" + _resets(spec)),
         ("pins", pins + _inputs(spec)),
         ("LED", led),
         ("MicroPython", spec.image_url if spec.image else "comes with upyclaw"),
         ("memory", f"{spec.memory_space:,} bytes beside the firmware and room to update it"),
         ("session", f"at most {spec.session_limit:,} bytes (it must fit twice)"),
+        ("page", _page(spec)),
         ("sessions", f"{spec.full_sessions} of that size, more if they are shorter"),
     ]
     for label, text in lines:
         click.echo(f"{label:<12} {text}")
+
+
+def _heap(spec: BoardSpec) -> str:
+    psram = f", PSRAM {spec.psram >> 20} MB" if spec.psram else ""
+    return spec.heap + psram + ("" if spec.simulated else " (planned, not measured on a chip)")
+
+
+def _page(spec: BoardSpec) -> str:
+    if spec.page_fits:
+        return "served on Wi-Fi (docs/web.md)"
+    return "off: its heap holds the serial chat or the page, not both (docs/hardware.md)"
 
 
 def _resets(spec: BoardSpec) -> str:
