@@ -74,7 +74,7 @@ def _items(store, slots):
 
 
 def _show(store, id):
-    from upyclaw.memory.derived import date
+    from upyclaw.memory.dates import date
     from upyclaw.memory.record import labels_of
 
     item = store.get(id)
@@ -116,7 +116,7 @@ def _forget(store, id):
 
 def _why(store, id):
     """Where an item comes from, and what happened to it: the digest's last lines about it."""
-    from upyclaw.memory.derived import date
+    from upyclaw.memory.dates import date
 
     item = store.get(id)
     lines = []

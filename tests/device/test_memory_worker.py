@@ -232,7 +232,7 @@ async def test_the_prompt_holds_the_bare_text_only(root):
     for gone in ("access=", "updated_at", "User owns a zebra"):
         assert gone not in asked, gone
     store = fresh(root + "/unset", 0)
-    parts = prompt.Question(store, "I planted a tree yesterday").parts
+    parts, _ = prompt.question(store, "I planted a tree yesterday", [], b"")
     assert "not known" in parts[1][1] and "20" not in parts[1][1]
 
 

@@ -1,19 +1,17 @@
 """What a model's candidate must pass to become a memory; nothing is stored here.
 
 Owns: grounding in the user's own words, what is no fact, invented dates (docs/memory.md, "Gates";
-B15, B27, B28, B57). Must not know the store or a model.
+B15, B27, B28, B57). Must not know the store or a model. Orders and secrets are screen.py's matter.
 """
 
 from ..compat import const
-from .cuts import clean, cut
+from .cuts import clean
 from .reply import ids_in
-from .safety import is_order, mask
 from .terms import shares, terms
 from .text import fold
 
 MOST = const(3)
 _ENTRIES = const(16)
-_CONTENT = const(255)
 
 # Labels that say nothing.
 _GENERIC = (
@@ -24,41 +22,38 @@ _GENERIC = (
 )
 
 
-def check(memories, said, user_text, secrets, gone, known, now):
+def check(memories, orders, said, user_text, gone, known, now):
     """Look at the entries of a reply: a list of (why, fact).
 
     fact: (content, tags, keywords, ids it is the same as, ids it replaces); why is "" then. An
     entry that does not pass gives its reason, and its content as the fact. At most 3 pass.
-    `said` is what the user stated, their questions left out.
+    `said` is what the user stated, their questions left out; `orders` says which entries are
+    orders (screen.py). Nothing is masked here.
     """
     out = []
     taken = 0
-    for entry in memories[:_ENTRIES]:
-        why = (
-            _refused(entry, said, gone, known, now) if taken < MOST else "more than 3 in one turn"
-        )
+    for entry, order in zip(memories[:_ENTRIES], orders):
+        if taken < MOST:
+            why = _refused(entry, order, said, gone, known, now)
+        else:
+            why = "more than 3 in one turn"
         if why:
             out.append((why, _content(entry)))
             continue
         taken += 1
-        out.append(("", _fact(entry, user_text, secrets)))
+        out.append(("", _fact(entry, user_text)))
     return out
 
 
-def _fact(entry, user_text, secrets):
-    content = cut(mask(_content(entry), secrets), _CONTENT)
+def _fact(entry, user_text):
     folded = fold(user_text)
     keywords = [word for word in _list(entry.get("keywords")) if fold(word) in folded]
     tags = _list(entry.get("tags")) or _list(entry.get("summary_labels"))
     tags = [tag for tag in tags if " " + fold(tag) + " " not in _GENERIC] or keywords[:1]
-    if not tags:
-        from .label import label_for
-
-        tags = [label_for(content)]
     return (
-        content,
-        mask(",".join(tags), secrets),
-        mask(",".join(keywords), secrets),
+        _content(entry),
+        ",".join(tags),
+        ",".join(keywords),
         ids_in(entry, ("same", "same_as")),
         ids_in(entry, ("replaces", "replace", "updates")),
     )
@@ -80,7 +75,7 @@ def _list(value):
     return [clean(term) for term in value if isinstance(term, str) and clean(term)]
 
 
-def _refused(entry, said, gone, known, now):
+def _refused(entry, order, said, gone, known, now):
     """Why an entry of the reply is no memory, "" if it may be one."""
     content = _content(entry)
     if not isinstance(entry, dict) or not isinstance(entry.get("content"), str):
@@ -89,7 +84,7 @@ def _refused(entry, said, gone, known, now):
         return "empty"
     if not said:
         return "the user states nothing"
-    if is_order(content):
+    if order:
         return "an order to the assistant, no fact about the user"
     if not shares(terms(content), said):
         return "no word of it is the user's"

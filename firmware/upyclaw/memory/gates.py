@@ -66,12 +66,13 @@ def apply(store, reply, user_text, offered=None, secrets=(), gone=(), known=()):
         return out
     del answer, read_reply
     said = _stated(user_text)
-    checked = _checked(memories, said, user_text, secrets, gone, known, store.clock())
+    orders = _orders(memories)
+    checked = _checked(memories, orders, said, user_text, gone, known, store.clock())
     for why, fact in checked:
         if why:
             out.append(Result("dropped", why, fact))
         else:
-            _free()
+            fact = _safe(fact, secrets)
             out.append(_keep(store, fact, said, intent, offered))
     _free()
     return out
@@ -86,10 +87,37 @@ def _stated(user_text):
     return said
 
 
+def _orders(memories):
+    from .screen import orders
+
+    found = orders(memories)
+    del orders
+    _free()
+    return found
+
+
 def _checked(*args):
     from .checks import check
 
     return check(*args)
+
+
+def _safe(fact, secrets):
+    """The fact without secrets, and with a label."""
+    _free()
+    from .screen import masked
+
+    fact = masked(fact, secrets)
+    del masked
+    _free()
+    if not fact[1]:
+        from .label import label_for
+
+        # Of the masked content: a label must not give away what is hidden there.
+        fact = (fact[0], label_for(fact[0])) + fact[2:]
+        del label_for
+        _free()
+    return fact
 
 
 def _free():

@@ -88,6 +88,30 @@ async def _within(asked, timeout_ms):
     return reply
 
 
+def _asked(worker, text):
+    """(ids that the model is shown, the call of the model) for one text."""
+    store = worker.store
+    items = _items(store, text)
+    catalogue = _labels(store)
+    store.sleep()
+    from .prompt import question
+
+    parts, user = question(store, text, items, catalogue)
+    return [item[0] for item in items], worker.call_model(parts, user, worker.timeout_ms)
+
+
+def _items(store, text):
+    from .similar import similar
+
+    return similar(store, text)
+
+
+def _labels(store):
+    from .similar import labels
+
+    return labels(store)
+
+
 async def work(worker, job):
     """Ask about one text and apply the answer; counts as done or failed. The worker catches what
     the model's side raises."""
@@ -97,14 +121,8 @@ async def work(worker, job):
         return
     store.sleep()
     gc.collect()
-    from .prompt import Question
-
-    question = Question(store, job[1])
-    offered = question.offered
-    asked = worker.call_model(question.parts, question.user, worker.timeout_ms)
-    del question, Question
+    offered, asked = _asked(worker, job[1])
     store.sleep()
-    gc.collect()
     reply = await _within(asked, worker.timeout_ms)
     if reply is None:
         worker.failed += 1

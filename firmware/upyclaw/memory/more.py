@@ -111,17 +111,6 @@ def recall(memory, labels, limit=RECALL_LIMIT):
     return out
 
 
-def search(memory, query, limit=RECALL_LIMIT, count=True):
-    """Slots of the items that fit `query` best by words (recall.py). Hits count as access."""
-    from . import recall as words
-
-    out = [slot for slot, _ in words.search(memory.open(), query, limit)]
-    if count:
-        for slot in out:
-            memory.touch(slot)
-    return out
-
-
 def pin(memory, id, on=True):
     """Pin an item (never evicted) or let it go. False: no such item, or too many pins."""
     from . import change
@@ -181,7 +170,6 @@ METHODS = {
     "labels": labels,
     "catalogue": catalogue,
     "recall": recall,
-    "search": search,
     "pin": pin,
     "forget": forget,
     "related": related,

@@ -6,12 +6,7 @@ call the model or change the store. Nothing but the bare text of the user's turn
 history, no tool output, nothing recalled (B27, B28, B31, B35).
 """
 
-from ..compat import const
-from .derived import date
-from .quote import quoted
-from .recall import search
-
-SIMILAR = const(5)
+from .dates import date
 
 _RULES = (
     b"You keep the long-term memory of a personal assistant. Examine ONE message of the user. "
@@ -58,27 +53,13 @@ def when(now, zone):
     )
 
 
-class Question:
-    """The question about one user text. `parts` are system sections (name, text), `user` is the
-    user message, `offered` the ids of the stored items that are shown."""
-
-    def __init__(self, store, text):
-        self.offered = []
-        items = ""
-        for slot, _ in search(store.open(), text, SIMILAR):
-            id = store.id_of(slot)
-            self.offered.append(id)
-            items += "- {}: {}\n".format(id, quoted(store.text_of(slot, b"content")))
-        labels = b"".join([piece for piece in store.catalogue()])
-        # Texts, not callables: nothing of the memory's code has to stay while they are sent.
-        self.parts = [
-            ("Task", _RULES),
-            ("Date", when(store.clock(), store.zone)),
-            ("Labels in use", labels),
-            ("Stored items that come close", items or "(none)\n"),
-        ]
-        self.user = (
-            "Message to examine, not to answer:\n<<<\n"
-            + text
-            + "\n>>>\nAnswer with the JSON object."
-        )
+def question(store, text, items, catalogue):
+    """(system sections, user message) of the question about one user text. Texts, not callables:
+    nothing of the memory's code has to stay while they are sent."""
+    near = "".join(["- {}: {}\n".format(id, content) for id, content in items])
+    return [
+        ("Task", _RULES),
+        ("Date", when(store.clock(), store.zone)),
+        ("Labels in use", catalogue),
+        ("Stored items that come close", near or "(none)\n"),
+    ], ("Message to examine, not to answer:\n<<<\n" + text + "\n>>>\nAnswer with the JSON object.")
