@@ -221,6 +221,27 @@ def cli(*words: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_setting_with_a_typing_error_is_named(tmp_path, monkeypatch):
+    config = tmp_path / "typo.toml"
+    config.write_text('provder = "openai"\n')
+    monkeypatch.setenv("UPYCLAW_CONFIG", str(config))
+    run = cli("chat", "--once", "hi", "--provider", f"script:{tmp_path / 'missing.jsonl'}")
+    assert run.returncode == 2 and run.stdout == ""
+    hint, error = run.stderr.strip().splitlines()
+    assert str(config) in hint and "provder" in hint
+    assert "missing.jsonl" in error
+
+
+@pytest.mark.parametrize("content", ["provider = [", "provider = 3", "[openai]\ntimeout = 'x'"])
+def test_broken_config_of_the_companion(tmp_path, monkeypatch, content):
+    config = tmp_path / "broken.toml"
+    config.write_text(content)
+    monkeypatch.setenv("UPYCLAW_CONFIG", str(config))
+    run = cli("chat", "--once", "hi")
+    assert run.returncode == 2 and run.stdout == ""
+    assert str(config) in run.stderr and one_sentence(run.stderr.strip())
+
+
 def test_no_such_port(scripted):
     script = scripted([say("x")])
     run = cli(

@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 @click.command("chat")
 @click.option("--port", "-p", metavar="PORT", help="Serial port of a board (/dev/ttyUSB0, ...).")
 @click.option("--url", metavar="URL", help="Link to a board's page, http://ADDRESS/#TOKEN.")
-@click.option("--baud", default=115200, show_default=True, help="Speed of a UART board.")
+@click.option(
+    "--baud",
+    type=click.IntRange(min=300),
+    default=115200,
+    show_default=True,
+    help="Speed of a UART board.",
+)
 @click.option("--sim", is_flag=True, help="Start a simulated board (the default without --port).")
 @click.option(
     "--flash",
@@ -91,6 +97,8 @@ def command(
         if url:
             return await run_web(url)
         settings = load_config()
+        for hint in settings.hints:
+            errors.print(hint, style="yellow", markup=False, highlight=False, soft_wrap=True)
         with errors.status("Loading the model ...") if errors.is_terminal else _quiet():
             chosen = make_provider(provider, settings, model=model, record=record)
         async with _board_port(port, flash, board, errors) as where:
