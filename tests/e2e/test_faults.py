@@ -242,6 +242,24 @@ def test_broken_config_of_the_companion(tmp_path, monkeypatch, content):
     assert str(config) in run.stderr and one_sentence(run.stderr.strip())
 
 
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_failed_turn_on_the_command_line(board, scripted, options):
+    """Exit code 1, the sentence in one line on stderr (in the object with --json)."""
+    message = "a long story about the key, told by a server that likes to talk about it at length"
+    script = scripted([{"for": "chat", "status": 401, "body": {"error": {"message": message}}}])
+    run = cli(
+        *("chat", "--port", board.port, "--once", "hi", *options),
+        *("--provider", f"script:{script.script}"),
+    )
+    assert run.returncode == 1, run.stderr
+    if options:
+        assert message in json.loads(run.stdout)["error"] and run.stderr == ""
+    else:
+        assert run.stdout.strip() == ""
+        (line,) = run.stderr.splitlines()
+        assert message in line and len(line) > 100
+
+
 def test_no_such_port(scripted):
     script = scripted([say("x")])
     run = cli(

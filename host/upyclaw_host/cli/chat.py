@@ -82,7 +82,7 @@ def command(
 
     def on_log(line: str) -> None:
         if log:
-            errors.print(line, style="dim", markup=False, highlight=False)
+            errors.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
 
     async def run_web(link: str) -> int:
         from upyclaw_host.chat.web import WebClient
@@ -161,7 +161,7 @@ async def _once(
 ) -> int:
     failed = False
     for notice in client.hello.get("notices") or []:
-        errors.print(notice, style="yellow", markup=False, highlight=False)
+        errors.print(notice, style="yellow", markup=False, highlight=False, soft_wrap=True)
     for text in texts:
         if as_json:
             result = await client.turn(text)
@@ -170,10 +170,12 @@ async def _once(
             result = await client.turn(
                 text,
                 on_text=lambda piece: print(piece, end="", flush=True),
-                on_note=lambda note: errors.print(note, style="dim", markup=False),
+                on_note=lambda note: errors.print(note, style="dim", markup=False, soft_wrap=True),
             )
             print(flush=True)
             if result.error:
-                errors.print(result.error, style="red", markup=False, highlight=False)
+                errors.print(
+                    result.error, style="red", markup=False, highlight=False, soft_wrap=True
+                )
         failed = failed or not result.ok
     return 1 if failed else 0
