@@ -14,38 +14,10 @@ import sys
 
 import vfs
 
-BLOCK = 4096
 START = 1796026877
 DAY = 86400
 ROOT = "/soak/memory"
 FILES = ("memory_records.jsonl", "memory_index.json", "MEMORY.md", "memory_digest.log")
-
-
-class Flash:
-    """A RAM block device that counts erases."""
-
-    def __init__(self, blocks=512):
-        self.blocks = [None] * blocks
-        self.blank = bytes(b"\xff" * BLOCK)
-        self.erases = self.programmed = 0
-
-    def readblocks(self, n, buf, offset=0):
-        block = self.blocks[n] or self.blank
-        buf[:] = memoryview(block)[offset : offset + len(buf)]
-
-    def writeblocks(self, n, buf, offset=0):
-        self.programmed += len(buf)
-        self.blocks[n][offset : offset + len(buf)] = buf
-
-    def ioctl(self, op, arg):
-        if op == 4:
-            return len(self.blocks)
-        if op == 5:
-            return BLOCK
-        if op == 6:
-            self.erases += 1
-            self.blocks[arg] = bytearray(self.blank)
-        return 0
 
 
 class Dice:
@@ -457,7 +429,9 @@ async def main():
     print(json.dumps(out))
 
 
-sys.path.insert(0, sys.argv[1])
+sys.path[:0] = [sys.argv[1], sys.argv[1] + "/../host/upyclaw_host/bench/device"]
+from counting_flash import CountingFlash  # noqa: E402
+
 from upyclaw import compat  # noqa: E402
 
 # Virtual time: the idle rules look at ticks.
@@ -474,7 +448,7 @@ from upyclaw.memory.orders import obey  # noqa: E402
 from upyclaw.memory.store import MemoryStore  # noqa: E402
 from upyclaw.memory.worker import Worker  # noqa: E402
 
-flash = Flash()
+flash = CountingFlash()
 vfs.VfsLfs2.mkfs(flash, progsize=64)
 vfs.mount(vfs.VfsLfs2(flash, progsize=64), "/soak")
 asyncio.run(main())

@@ -11,40 +11,10 @@ import os
 import sys
 
 import vfs
+from counting_flash import CountingFlash
 
-BLOCK = 4096
 TEXT_BYTES = 7055
 FACTS = 160
-
-
-class Flash:
-    """A RAM block device of 512 blocks that counts what LittleFS does to it."""
-
-    def __init__(self, blocks=512):
-        self.blocks = [None] * blocks
-        self.erases = self.programmed = 0
-
-    def readblocks(self, n, buf, offset=0):
-        block = self.blocks[n]
-        if block is None:
-            for i in range(len(buf)):
-                buf[i] = 0xFF
-        else:
-            buf[:] = block[offset : offset + len(buf)]
-
-    def writeblocks(self, n, buf, offset=0):
-        self.programmed += len(buf)
-        self.blocks[n][offset : offset + len(buf)] = buf
-
-    def ioctl(self, op, arg):
-        if op == 4:
-            return len(self.blocks)
-        if op == 5:
-            return BLOCK
-        if op == 6:
-            self.erases += 1
-            self.blocks[arg] = bytearray(b"\xff" * BLOCK)
-        return 0
 
 
 def fact(i):
@@ -66,7 +36,7 @@ def main():
     from upyclaw.memory.store import MemoryStore
 
     idle_each = len(sys.argv) > 1
-    flash = Flash()
+    flash = CountingFlash()
     vfs.VfsLfs2.mkfs(flash, progsize=64)
     vfs.mount(vfs.VfsLfs2(flash, progsize=64), "/bench")
     os.mkdir("/bench/data")

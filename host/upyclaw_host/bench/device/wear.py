@@ -1,6 +1,6 @@
 """Counts what a turn costs the flash: `micropython wear.py`, prints JSON lines.
 
-Owns: a block device that counts, the turns of the device's store and, beside it, the file pattern
+Owns: the turns of the device's store and, beside it, the file pattern
 of the reference (validate by reading the idx, append to data, append to idx, each with its own
 open and close; `spec` §6 and §7). Both write the same records, each on a fresh flash of 2 MiB.
 """
@@ -11,42 +11,15 @@ import os
 import struct
 
 import vfs
+from counting_flash import BLOCK, CountingFlash
 
 from upyclaw.storage import FINAL, RESULT, TOOL, USER, SessionStore, session_file_name, user_record
 from upyclaw.storage.codec import IDX_HEADER
 
-BLOCK = 4096
 BLOCKS = 512
 ROOT = "/wear/data/sessions"
 SID = "chat:serial:local:default_01"
 TURNS = 200
-
-
-class Flash:
-    """A RAM flash that counts erases, bytes programmed and read."""
-
-    def __init__(self):
-        self.image = bytearray(BLOCKS * BLOCK)
-        self.erases = self.programmed = self.bytes_read = 0
-
-    def readblocks(self, block, buf, offset=0):
-        at = block * BLOCK + offset
-        buf[:] = memoryview(self.image)[at : at + len(buf)]
-        self.bytes_read += len(buf)
-
-    def writeblocks(self, block, buf, offset=0):
-        at = block * BLOCK + offset
-        self.image[at : at + len(buf)] = buf
-        self.programmed += len(buf)
-
-    def ioctl(self, op, arg):
-        if op == 4:
-            return BLOCKS
-        if op == 5:
-            return BLOCK
-        if op == 6:
-            self.erases += 1
-        return 0
 
 
 class Counted:
@@ -211,7 +184,7 @@ CASES = (
 
 def fresh(prog=64):
     gc.collect()
-    flash = Flash()
+    flash = CountingFlash(BLOCKS)
     vfs.VfsLfs2.mkfs(flash, progsize=prog)
     vfs.mount(vfs.VfsLfs2(flash, progsize=prog), "/wear")
     return flash
