@@ -131,11 +131,14 @@ def test_settings_come_from_file_and_flags_and_bad_ones_are_refused_first(
     code, _, err = run(
         capsys, "install", "--board", "sim", "--port", "/dev/nowhere", "--set", "model.rounds=999"
     )
-    assert code == 2 and "model.rounds must be a whole number from 1 to 50" in err
+    assert (
+        code == 2
+        and "model.rounds must be a whole number from 1 to 50; nothing was written." in err
+    )
     code, _, err = run(
         capsys, "install", "--board", "sim", "--port", "/dev/nowhere", "--set", "colour=red"
     )
-    assert code == 2 and "colour is no setting" in err
+    assert code == 2 and "The board's settings: colour is no setting; nothing was written" in err
     toml.write_text("name = \n")
     code, _, err = run(
         capsys, "install", "--board", "sim", "--port", "/dev/nowhere", "--config", str(toml)

@@ -7,6 +7,7 @@ here is taken there. Values may be keys and passwords and appear in no message.
 from __future__ import annotations
 
 import json
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -90,5 +91,7 @@ def encode(settings: Settings) -> bytes:
         path.write_bytes(data)
         problems: list[str] = config.load(str(path))[1]
     if problems:
-        raise UserError(str(problems[0]).replace(str(path), "The board's settings"))
+        # The board would go on without it; here it is the person's to mend.
+        words = str(problems[0]).replace(config.PATH, "The board's settings")
+        raise UserError(re.sub(r"; [^;]* is (ignored|used)\.$", "; nothing was written.", words))
     return data
