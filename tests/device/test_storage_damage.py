@@ -122,7 +122,8 @@ def test_every_case_of_the_damage_table(root):
 def test_a_damaged_idx_is_set_aside_once(root):
     data = b'{"role":"user","content":"one"}\n{"role":"assistant","content":"eins"}\n'
     bad = b"CHDX\x02\x00\x0a\x00" + b"\0" * 20
-    check(root, data, bad, "bad version")
+    _, notices = check(root, data, bad, "bad version")
+    assert len(notices) == 1 and "another version" in notices[0], notices
     path = root + "/" + session_file_name(SID)
     assert read(path + ".idx.bad") == bad
     for _ in range(3):

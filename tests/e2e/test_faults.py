@@ -201,7 +201,9 @@ def test_flash_full(flash, scripted):
         board.start()
         first, second = talk(board.port, script.relay(), "one", "two")
     assert first.ok and first.text == "unsaved" and second.text == "still unsaved"
-    assert any("not saved" in note for note in first.notes), first.notes
+    (note,) = first.notes
+    assert note.startswith("This turn is not saved: The flash is full") and one_sentence(note)
+    assert note.count("not saved") == 1 and "/session delete" in note
     with open_image(flash, write=True) as image:
         image.remove("/data/ballast.bin")
     with SimBoard(flash) as board:

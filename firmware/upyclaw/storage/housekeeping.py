@@ -104,7 +104,8 @@ def largest(store, but):
     """Words that name the largest session but file `but`, for a sentence on full flash."""
     found = None
     for sid, name, size in listing(store):
-        if name != but and (not found or size > found[1]):
+        # Less than a block frees next to nothing.
+        if name != but and size >= store.block and (not found or size > found[1]):
             found = (sid[sid.rfind(":") + 1 :] if sid else name, size)
     return ", for instance {} ({} KB)".format(found[0], found[1] // 1024) if found else ""
 

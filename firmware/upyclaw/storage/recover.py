@@ -89,7 +89,10 @@ def _is_json(session, data, offset, length):
 def set_aside_index(session):
     """Rename the idx that does not fit to `.idx.bad`; the next scan makes a new one."""
     path = session.index.path
+    head = b""
     try:
+        with open(path, "rb") as f:
+            head = f.read(6)
         files.replace(path, path + ".bad")
     except OSError:
         files.remove(path)
@@ -97,6 +100,8 @@ def set_aside_index(session):
         what = "The messages of {} are gone: its data file is missing or empty."
     elif session.index.short:
         what = "The data file of {} is shorter than its index says: its last messages are missing."
+    elif head[:4] == IDX_HEADER[:4] and head[4:] != IDX_HEADER[4:6]:
+        what = "The index of {} is of another version: it is kept as *.bad and made again."
     else:
         what = "The index of {} was damaged and is made again; the messages are all there."
     session.notice(what.format(session.name))

@@ -175,8 +175,8 @@ class SessionStore:
                 return
             if self._free - blocks < self.reserve:
                 raise FlashFull(
-                    "The flash is full ({} KB free, {} KB of it kept for housekeeping), this is"
-                    " not saved: /session delete one you do not need{}.".format(
+                    "The flash is full ({} KB free, {} KB kept for housekeeping):"
+                    " /session delete one you do not need{}.".format(
                         self._free * self.block // 1024,
                         self.reserve * self.block // 1024,
                         self.rare("largest", name),
