@@ -1,23 +1,23 @@
 """Cuts the power at every flash operation: `micropython powercut.py SEED STRIDE NAME...`
 
-Owns: the cuts and the check after each. The stories are in powercut_stories.py, the recording
-flash and the model in powercut_model.py. Knows the device's storage from outside only. Nothing is
-injected: a story runs undisturbed and is recorded; then for each prefix of the operations, clean
-and torn, the image is built, mounted, recovered and checked; what the recovery itself wrote is
-recorded, too, and cut at each operation (for every STRIDE-th of the first cuts).
+Owns: the check after each cut. The stories are in powercut_stories.py, the cuts in
+powercut_cut.py, the recording flash and the model in powercut_model.py. Knows the device's storage
+from outside only. What the recovery itself wrote is cut, too, at each operation (for every
+STRIDE-th of the first cuts).
 
 Prints one JSON line per story: {"story","operations","cuts","second","violations":[...]}.
 """
 
 import gc
-import json
 import os
 import sys
 
-from powercut_model import PROG_SIZES, ROOT, Flash, mount, read, tidied, umount
+import powercut_cut
+from powercut_cut import Cutter
+from powercut_model import PROG_SIZES, ROOT, Flash, read, tidied
 from powercut_stories import CHAT, STORIES, Story
 
-from upyclaw.storage import FINAL, USER, SessionBlocked, SessionStore, StorageError, user_record
+from upyclaw.storage import FINAL, USER, SessionBlocked, SessionStore, user_record
 from upyclaw.storage.chatmap import ChatMap
 from upyclaw.storage.files import is_dir
 
@@ -42,10 +42,10 @@ def find(session, states):
     return None
 
 
-def check(story, states, maps, thorough):
+def check(story, states, maps, end, thorough=True):
     """Recover the mounted flash and compare; returns a description of what is wrong, or None."""
     store, sessions = recover(story.limit, states)
-    rec_ops = story_ops()
+    end()
     wrong = None
     for sid in states:
         session = sessions[sid]
@@ -86,7 +86,7 @@ def check(story, states, maps, thorough):
             wrong = "chat map: %s; allowed %s" % (got, maps)
     for session in sessions.values():
         session.release()
-    return wrong, rec_ops
+    return wrong
 
 
 def append(story, store, session, state):
@@ -126,89 +126,9 @@ def append(story, store, session, state):
     return None
 
 
-_scratch = None
-
-
-def story_ops():
-    """Operations recorded on the flash under test so far; recording ends."""
-    ops = _scratch.ops
-    _scratch.ops = None
-    return ops
-
-
-def attempt(story, states, maps, thorough):
-    # Everything the check raises is a violation, too.
-    mount(_scratch)
-    ops = ()
-    try:
-        wrong, ops = check(story, states, maps, thorough)
-    except (
-        OSError,
-        StorageError,
-        ValueError,
-        IndexError,
-        KeyError,
-        AttributeError,
-        TypeError,
-    ) as e:
-        wrong = f"{type(e).__name__}: {e}"
-    umount()
-    return wrong, ops or ()
-
-
-def image_at(base, *ops, torn=None):
-    """Put `base` with `ops` done and half of `torn` into the flash under test."""
-    _scratch.image[:] = base.image
-    for op in ops:
-        _scratch.apply(op)
-    if torn:
-        _scratch.apply(torn, True)
-
-
-def cut(story, stride):
-    """All cuts of a recorded story; the recovery from every `stride`-th is cut in its turn.
-
-    Returns (cuts, second cuts, violations).
-    """
-    global _scratch
-    ops = story.flash.ops
-    story.flash.ops = None
-    umount()
-    base = Flash(story.flash.blocks, story.flash.prog)
-    base.image[:] = story.image
-    _scratch = Flash(story.flash.blocks, story.flash.prog)
-    cuts = second = mark = 0
-    violations = []
-    for k in range(len(ops) + 1):
-        while mark + 1 < len(story.marks) and story.marks[mark + 1][0] <= k:
-            mark += 1
-        _, states, maps = story.marks[mark]
-        for torn in (None, ops[k]) if k < len(ops) else (None,):
-            label = "cut %d%s" % (k, " torn" if torn else "")
-            image_at(base, torn=torn)
-            _scratch.ops = []
-            wrong, more = attempt(story, states, maps, True)
-            cuts += 1
-            if wrong:
-                violations.append("%s: %s" % (label, wrong))
-            if (cuts + story.start) % stride:
-                continue
-            # The image that the recovery found: base and the torn operation, then its own.
-            broken = Flash(0, 0)
-            broken.image = bytearray(base.image)
-            if torn:
-                Flash.apply(broken, torn, True)
-            for j in range(len(more)):
-                for torn2 in (None, more[j]):
-                    image_at(broken, *more[:j], torn=torn2)
-                    wrong, _ = attempt(story, states, maps, False)
-                    second += 1
-                    if wrong:
-                        where = "%s then %d%s" % (label, j, " torn" if torn2 else "")
-                        violations.append("%s: %s" % (where, wrong))
-        if k < len(ops):
-            base.apply(ops[k])
-    return cuts, second, violations
+def check_once(story, states, maps, end):
+    """The check alone, without the next turn: after a second cut."""
+    return check(story, states, maps, end, False)
 
 
 def main(seed, stride, names):
@@ -225,20 +145,9 @@ def main(seed, stride, names):
         for sid in story.now:
             story.store.open(sid).release()
         story.start = seed
-        cuts, second, violations = cut(story, stride * more)
-        print(
-            json.dumps(
-                {
-                    "story": name,
-                    "operations": operations,
-                    "cuts": cuts,
-                    "second": second,
-                    "violations": violations[:20],
-                    "violation_count": len(violations),
-                }
-            )
-        )
-        flash = story = None
+        cutter = Cutter(story, check, check_once, torn_again=True)
+        powercut_cut.tell(name, operations, *cutter.cut(stride * more))
+        flash = story = cutter = None
         gc.collect()
 
 

@@ -3,21 +3,21 @@
     micropython powercut_memory.py SEED STRIDE NAME...
 
 Owns: the stories, what may be found after a cut, and the check. The recording flash is that of
-powercut_model.py. A story runs undisturbed and is recorded; then for each prefix of its
-operations, clean and torn, the image is built, mounted, opened and checked; what opening wrote is
-cut again after every STRIDE-th of the first cuts. Prints one JSON line per story.
+powercut_model.py, the cuts are those of powercut_cut.py. What the check itself wrote is cut, too,
+after every STRIDE-th of the first cuts. Prints one JSON line per story.
 """
 
 import gc
-import json
 import os
 import sys
 
-from powercut_model import PROG_SIZES, Flash, mount, umount
+import powercut_cut
+import vfs
+from powercut_cut import Cutter
+from powercut_model import PROG_SIZES, Flash, mount
 
 from upyclaw.memory.compact import compact
 from upyclaw.memory.store import MemoryStore
-from upyclaw.storage import StorageError
 
 BLOCKS = 40
 ROOT = "/cut/data/memory"
@@ -34,6 +34,7 @@ class Story:
         self.flash = flash
         self.limit = limit
         self.seed = seed
+        self.start = 0  # of the count that decides where the second cuts are
         self.clock = 1796026877
         self.now = {}
         self.gone = []
@@ -252,7 +253,7 @@ def tell_careless(story):
 STORIES[CARELESS] = (tell_careless, 128)
 
 
-def check(story, states, gone, thorough):
+def check(story, states, gone, end):
     """What is wrong with the mounted flash, or None."""
     try:
         os.stat(ROOT)
@@ -272,91 +273,21 @@ def check(story, states, gone, thorough):
             with open(ROOT + "/" + name, "rb") as f:
                 if text.encode() in f.read():
                     return "forgotten, but in " + name
-    if thorough:
-        how, id, _ = store.store("Something said after the cut", "cut")
-        if how != "new" or id in got:
-            return "the next fact got id %s" % id
-        store.flush()
-        again = MemoryStore(ROOT, clock=lambda: story.clock, limit=story.limit)
-        found = [item["id"] for item in again.items()]
-        if id not in found or len(found) != min(len(got) + 1, story.limit):
-            return "the next fact is not there"
-        again.release()
+    how, id, _ = store.store("Something said after the cut", "cut")
+    if how != "new" or id in got:
+        return "the next fact got id %s" % id
+    store.flush()
+    again = MemoryStore(ROOT, clock=lambda: story.clock, limit=story.limit)
+    found = [item["id"] for item in again.items()]
+    if id not in found or len(found) != min(len(got) + 1, story.limit):
+        return "the next fact is not there"
+    again.release()
     store.release()
     return None
 
 
-_scratch = None
-
-
-def attempt(story, states, gone, thorough):
-    mount(_scratch)
-    try:
-        wrong = check(story, states, gone, thorough)
-    except (OSError, StorageError, ValueError, IndexError, KeyError, TypeError) as e:
-        wrong = f"{type(e).__name__}: {e}"
-    ops = _scratch.ops
-    _scratch.ops = None
-    umount()
-    return wrong, ops or ()
-
-
-def image_at(base, *ops, torn=None):
-    _scratch.image[:] = base.image
-    for op in ops:
-        _scratch.apply(op)
-    if torn:
-        _scratch.apply(torn, True)
-
-
-def cut(story, stride):
-    """All cuts of a recorded story. Returns (cuts, second cuts, violations)."""
-    global _scratch
-    ops = story.flash.ops
-    story.flash.ops = None
-    umount()
-    base = Flash(BLOCKS, story.flash.prog)
-    base.image[:] = story.image
-    _scratch = Flash(BLOCKS, story.flash.prog)
-    cuts = second = mark = 0
-    violations = []
-    for k in range(len(ops) + 1):
-        while mark + 1 < len(story.marks) and story.marks[mark + 1][0] <= k:
-            mark += 1
-        _, states, gone = story.marks[mark]
-        for torn in (None, ops[k]) if k < len(ops) else (None,):
-            label = "cut %d%s" % (k, " torn" if torn else "")
-            image_at(base, torn=torn)
-            _scratch.ops = []
-            wrong, more = attempt(story, states, gone, True)
-            cuts += 1
-            if wrong:
-                violations.append(f"{label}: {wrong}")
-            if cuts % stride:
-                continue
-            broken = Flash(0, 0)
-            broken.image = bytearray(base.image)
-            if torn:
-                Flash.apply(broken, torn, True)
-            # The check itself stored a fact: what was there before must be there at each cut.
-            for j in range(len(more)):
-                image_at(broken, *more[:j])
-                mount(_scratch)
-                try:
-                    wrong = survives(story, states)
-                except (OSError, StorageError, ValueError, KeyError) as e:
-                    wrong = f"{type(e).__name__}: {e}"
-                umount()
-                second += 1
-                if wrong:
-                    violations.append("%s then %d: %s" % (label, j, wrong))
-        if k < len(ops):
-            base.apply(ops[k])
-    return cuts, second, violations
-
-
-def survives(story, states):
-    """None if one of the states is there, with or without the fact of the check."""
+def survives(story, states, gone, end):
+    """None if one of the states is there, with or without the fact that `check` stored."""
     try:
         os.stat(ROOT)
     except OSError:
@@ -382,8 +313,6 @@ def main(seed, stride, names):
     for name in names:
         tell, limit = STORIES[name]
         flash = Flash(BLOCKS, PROG_SIZES[(seed - 1) % len(PROG_SIZES)])
-        import vfs
-
         vfs.VfsLfs2.mkfs(flash, progsize=flash.prog)
         mount(flash)
         os.mkdir("/cut/data")
@@ -393,20 +322,9 @@ def main(seed, stride, names):
         tell(story)
         story.store.release()
         operations = len(flash.ops)
-        cuts, second, violations = cut(story, stride)
-        print(
-            json.dumps(
-                {
-                    "story": name,
-                    "operations": operations,
-                    "cuts": cuts,
-                    "second": second,
-                    "violations": violations[:20],
-                    "violation_count": len(violations),
-                }
-            )
-        )
-        flash = story = None
+        cutter = Cutter(story, check, survives, torn_again=False)
+        powercut_cut.tell(name, operations, *cutter.cut(stride))
+        flash = story = cutter = None
         gc.collect()
 
 
