@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from upyclaw_host.cli import options
 from upyclaw_host.cli.progress import byte_bar, set_total
 from upyclaw_host.formats.catalog import load_catalog
 from upyclaw_host.formats.findings import Finding, has_faults
@@ -18,9 +19,9 @@ from upyclaw_host.source import DirectorySource
 
 
 @click.command("backup")
-@click.option("--port", help="The board's serial port; looked for if there is only one.")
+@options.board_port
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@options.json_document
 def command(port: str | None, folder: Path, as_json: bool) -> None:
     """Copy all that the board at --port keeps into the new directory DIR.
 

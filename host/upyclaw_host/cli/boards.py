@@ -9,11 +9,12 @@ from rich.console import Console
 from rich.table import Table
 
 from upyclaw_host.boards import BoardSpec, board_names, load_board
+from upyclaw_host.cli import options
 
 
 @click.command("boards")
 @click.argument("name", required=False)
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@options.json_document
 def command(name: str | None, as_json: bool) -> None:
     """List the boards, or show NAME with its limits."""
     specs = [load_board(each) for each in ([name] if name else board_names())]

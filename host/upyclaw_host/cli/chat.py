@@ -14,6 +14,7 @@ import click
 from rich.console import Console
 
 from upyclaw_host.chat import ChatClient
+from upyclaw_host.cli import options
 from upyclaw_host.config import load_config
 from upyclaw_host.errors import UserError
 from upyclaw_host.relay import Relay, make_provider
@@ -33,26 +34,9 @@ if TYPE_CHECKING:
     help="Speed of a UART board.",
 )
 @click.option("--sim", is_flag=True, help="Start a simulated board (the default without --port).")
-@click.option(
-    "--flash",
-    "flash",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default=Path("flash.img"),
-    show_default=True,
-    help="Flash image of the simulated board; holds its memory.",
-)
+@options.flash_image
 @click.option("--board", default="sim", show_default=True, help="Board folder to simulate.")
-@click.option(
-    "--provider",
-    metavar="NAME",
-    help="openai, anthropic, local or script:FILE; else the config's, else local.",
-)
-@click.option("--model", metavar="MODEL", help="Model name, or a FILE.gguf for local.")
-@click.option(
-    "--record",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Write every request body the model gets to this JSON-lines file.",
-)
+@options.model_source
 @click.option("--once", "texts", multiple=True, metavar="TEXT", help="Send TEXT, print, end.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object a turn (with --once).")
 @click.option("--log", is_flag=True, help="Show the board's log lines on stderr.")

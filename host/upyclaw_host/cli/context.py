@@ -11,6 +11,7 @@ import sys
 import click
 
 from upyclaw_host.board_request import BoardRequest, make_request
+from upyclaw_host.cli import options
 from upyclaw_host.cli.session_view import plain
 from upyclaw_host.errors import UserError
 from upyclaw_host.formats.catalog import load_catalog
@@ -30,7 +31,7 @@ from upyclaw_host.source import open_source
 @click.option(
     "--tools/--no-tools", default=None, help="Whether the model calls tools; yes by default."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@options.json_document
 def command(
     places: tuple[str, ...],
     port: str | None,

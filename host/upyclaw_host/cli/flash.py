@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 from upyclaw_host.boards import load_board
+from upyclaw_host.cli import options
 from upyclaw_host.errors import UserError
 from upyclaw_host.flash.firmware import build_flash
 from upyclaw_host.flash.image import BLOCK_SIZE, Entry, Image, create_image, open_image
@@ -18,7 +19,6 @@ from upyclaw_host.flash.wear import read_wear, wear_svg
 from upyclaw_host.install.dump import search
 
 _IMAGE = click.argument("image", type=click.Path(path_type=Path))
-_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.group("flash")
@@ -30,7 +30,7 @@ def command() -> None:
 @_IMAGE
 @click.option("--board", default="sim", show_default=True, help="Whose flash size to take.")
 @click.option("--empty", is_flag=True, help="Without firmware on it.")
-@_JSON
+@options.json_document
 def new(image: Path, board: str, empty: bool, as_json: bool) -> None:
     """Make a new image with the firmware on it; one that exists is left alone."""
     spec = load_board(board)
@@ -50,7 +50,7 @@ def new(image: Path, board: str, empty: bool, as_json: bool) -> None:
 @_IMAGE
 @click.argument("path", default="/")
 @click.option("-r", "--recursive", is_flag=True, help="With everything below.")
-@_JSON
+@options.json_document
 def ls(image: Path, path: str, recursive: bool, as_json: bool) -> None:
     """List the folder PATH of an image."""
     with open_image(image) as opened:
@@ -74,7 +74,7 @@ def ls(image: Path, path: str, recursive: bool, as_json: bool) -> None:
 @_IMAGE
 @click.argument("path")
 @click.argument("target", type=click.Path(path_type=Path), required=False)
-@_JSON
+@options.json_document
 def get(image: Path, path: str, target: Path | None, as_json: bool) -> None:
     """Copy PATH, a file or a folder, out of an image; `-` as TARGET prints a file."""
     with open_image(image) as opened:
@@ -101,7 +101,7 @@ def get(image: Path, path: str, target: Path | None, as_json: bool) -> None:
 @_IMAGE
 @click.argument("source", type=click.Path(path_type=Path))
 @click.argument("path", required=False)
-@_JSON
+@options.json_document
 def put(image: Path, source: Path, path: str | None, as_json: bool) -> None:
     """Copy the file or folder SOURCE into an image, as PATH; the board must be off."""
     files = _load(source)
@@ -123,7 +123,7 @@ def put(image: Path, source: Path, path: str | None, as_json: bool) -> None:
 @click.option(
     "--plot", type=click.Path(path_type=Path), help="Draw the erases per block as this .svg file."
 )
-@_JSON
+@options.json_document
 def stat(image: Path, plot: Path | None, as_json: bool) -> None:
     """Room, files and wear of an image."""
     with open_image(image) as opened:
@@ -168,7 +168,7 @@ def stat(image: Path, plot: Path | None, as_json: bool) -> None:
     metavar="IMG",
     help="The image to write; default DUMP with .littlefs.img behind its name.",
 )
-@_JSON
+@options.json_document
 def from_dump(dump: Path, out: Path | None, as_json: bool) -> None:
     """Find the LittleFS in DUMP, a raw copy of a chip's flash, and save it as an image.
 

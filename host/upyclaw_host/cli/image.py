@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from upyclaw_host.boards import load_board
+from upyclaw_host.cli import options
 from upyclaw_host.install import settings
 from upyclaw_host.install.image import merge
 from upyclaw_host.install.partitions import read_image
@@ -25,7 +26,7 @@ from upyclaw_host.install.partitions import read_image
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The file to write.")
 @click.option("--config", type=click.Path(path_type=Path), help="A TOML file with settings.")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A setting of the board.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@options.json_document
 def command(
     name: str, base: Path, out: Path, config: Path | None, sets: tuple[str, ...], as_json: bool
 ) -> None:

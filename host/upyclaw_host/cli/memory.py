@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import click
 
 from upyclaw_host import memory_work
-from upyclaw_host.cli import memory_view
+from upyclaw_host.cli import memory_view, options
 from upyclaw_host.cli.session_view import plain, print_findings
 from upyclaw_host.errors import UserError
 from upyclaw_host.formats.findings import Finding, has_faults
@@ -26,8 +26,6 @@ from upyclaw_host.formats.memory import Memory, load_memory
 from upyclaw_host.source import DirectorySource, Source, open_source
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 def _places(metavar: str) -> Callable[[_F], _F]:
@@ -103,7 +101,7 @@ def command() -> None:
 @_places("SOURCE")
 @click.option("--source", "origin", help="Only memories of this source (user, manual, auto_llm).")
 @click.option("--label", help="Only memories that carry this label.")
-@_json
+@options.json_document
 def ls(
     places: tuple[str, ...], port: str | None, origin: str | None, label: str | None, as_json: bool
 ) -> None:
@@ -129,7 +127,7 @@ def ls(
 
 @command.command()
 @_places("SOURCE ID")
-@_json
+@options.json_document
 def show(places: tuple[str, ...], port: str | None, as_json: bool) -> None:
     """Show a memory: its text, where it comes from, what happened to it, and why it went."""
     source, rest = _split(places, port)
@@ -152,7 +150,7 @@ def show(places: tuple[str, ...], port: str | None, as_json: bool) -> None:
 @click.option(
     "--limit", type=click.IntRange(1, 128), default=8, show_default=True, help="How many at most."
 )
-@_json
+@options.json_document
 def recall(
     places: tuple[str, ...], port: str | None, labels: tuple[str, ...], limit: int, as_json: bool
 ) -> None:
@@ -172,7 +170,7 @@ def recall(
 
 @command.command()
 @_places("SOURCE")
-@_json
+@options.json_document
 def verify(places: tuple[str, ...], port: str | None, as_json: bool) -> None:
     """Check the memory of SOURCE; exit code 1 if anything is wrong."""
     source, rest = _split(places, port)
@@ -196,7 +194,7 @@ def verify(places: tuple[str, ...], port: str | None, as_json: bool) -> None:
 @_places("SOURCE [ID]...")
 @click.option("--source", "origin", help="Forget all memories of this source (see ls).")
 @click.option("--yes", is_flag=True, help="Do not ask.")
-@_json
+@options.json_document
 def forget(
     places: tuple[str, ...], port: str | None, origin: str | None, yes: bool, as_json: bool
 ) -> None:
@@ -308,7 +306,7 @@ def _forget_on_board(port: str, ids: Sequence[str]) -> dict[str, Any]:
     help="File with the model's reply; - for standard input.",
 )
 @click.option("--in-place", is_flag=True, help="Change SOURCE (a directory or an image) too.")
-@_json
+@options.json_document
 def apply(
     places: tuple[str, ...],
     port: str | None,

@@ -17,6 +17,7 @@ import click
 from rich.console import Console
 from rich.markup import escape
 
+from upyclaw_host.cli import options
 from upyclaw_host.config import load_config
 from upyclaw_host.errors import UserError
 from upyclaw_host.link import HostLink
@@ -34,18 +35,7 @@ HELLO_SECONDS = 10.0
     metavar="ADDR",
     help="Serve boards over the network on HOST:PORT, :PORT or HOST; each needs a token.",
 )
-@click.option(
-    "--provider",
-    metavar="X",
-    help="openai, anthropic, local or script:FILE; default from the settings, else local.",
-)
-@click.option("--model", metavar="M", help="Model name, or a GGUF file for the local provider.")
-@click.option(
-    "--record",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Append every request the provider receives to FILE (JSON lines).",
-)
+@options.model_source
 @click.pass_context
 def command(
     context: click.Context,
@@ -168,7 +158,7 @@ def token() -> None:
 
 @token.command("add")
 @click.argument("name")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@options.json_document
 def token_add(name: str, as_json: bool) -> None:
     """Make a token for the board NAME and print it, this once."""
     made = Tokens().add(name)
@@ -180,7 +170,7 @@ def token_add(name: str, as_json: bool) -> None:
 
 
 @token.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@options.json_document
 def token_list(as_json: bool) -> None:
     """Names of the boards that have a token."""
     names = Tokens().names()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from upyclaw_host.cli import options
 from upyclaw_host.cli.progress import byte_bar
 from upyclaw_host.install import backup as backups
 from upyclaw_host.install.findport import find_port
@@ -15,7 +16,7 @@ from upyclaw_host.repl import Repl
 
 
 @click.command("restore")
-@click.option("--port", help="The board's serial port; looked for if there is only one.")
+@options.board_port
 @click.argument("folder", metavar="DIR", type=click.Path(path_type=Path))
 @click.option(
     "--keep",
@@ -23,7 +24,7 @@ from upyclaw_host.repl import Repl
     metavar="DIR",
     help="Where files of the board go that are replaced; default DIR-replaced-TIME.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@options.json_document
 def command(port: str | None, folder: Path, keep: Path | None, as_json: bool) -> None:
     """Put the backup in DIR on the board at --port, all of it or nothing.
 

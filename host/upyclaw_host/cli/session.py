@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import click
 
 from upyclaw_host import mend
-from upyclaw_host.cli import session_view
+from upyclaw_host.cli import options, session_view
 from upyclaw_host.errors import UserError
 from upyclaw_host.formats import export as exports
 from upyclaw_host.formats.catalog import Catalog, Session, load_catalog
@@ -24,8 +24,6 @@ from upyclaw_host.formats.findings import has_faults
 from upyclaw_host.source import Source, open_source
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 def _places(metavar: str) -> Callable[[_F], _F]:
@@ -76,7 +74,7 @@ def command() -> None:
 
 @command.command()
 @_places("SOURCE")
-@_json
+@options.json_document
 def ls(places: tuple[str, ...], port: str | None, as_json: bool) -> None:
     """List the sessions of SOURCE."""
     source, extra = _split(places, port)
@@ -96,7 +94,7 @@ def ls(places: tuple[str, ...], port: str | None, as_json: bool) -> None:
 @_places("SOURCE [ID]")
 @click.option("--raw", is_flag=True, help="Print the records as they lie in the file.")
 @click.option("--full", is_flag=True, help="Unfold tool calls and cut nothing.")
-@_json
+@options.json_document
 def show(places: tuple[str, ...], port: str | None, raw: bool, full: bool, as_json: bool) -> None:
     """Show the conversation of a session."""
     source, wanted = _split(places, port)
@@ -112,7 +110,7 @@ def show(places: tuple[str, ...], port: str | None, raw: bool, full: bool, as_js
 
 @command.command()
 @_places("SOURCE [ID]")
-@_json
+@options.json_document
 def verify(places: tuple[str, ...], port: str | None, as_json: bool) -> None:
     """Check the sessions of SOURCE (or one); exit code 1 if anything is wrong."""
     source, wanted = _split(places, port)
@@ -159,7 +157,7 @@ def _verified(
     help="Markdown, one JSON line a record, or OpenAI chat messages.",
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Write to this file, not to stdout.")
-@_json
+@options.json_document
 def export(
     places: tuple[str, ...], port: str | None, form: str, out: Path | None, as_json: bool
 ) -> None:
@@ -207,7 +205,7 @@ def _told(outcomes: list[mend.Outcome], maps: list[str], out: Path | None, as_js
 @command.command()
 @_places("SOURCE [ID]")
 @click.option("--out", type=_out_folder, required=True, help="New directory for the mended copy.")
-@_json
+@options.json_document
 def repair(places: tuple[str, ...], port: str | None, out: Path, as_json: bool) -> None:
     """Mend a copy of the sessions (or one) as a board would, and say what became of each record.
 
@@ -225,7 +223,7 @@ def repair(places: tuple[str, ...], port: str | None, out: Path, as_json: bool) 
 @_places("SOURCE [ID]")
 @click.option("--out", type=_out_folder, help="New directory for the compacted copy.")
 @click.option("--in-place", is_flag=True, help="Compact the files of a SOURCE directory.")
-@_json
+@options.json_document
 def compact(
     places: tuple[str, ...], port: str | None, out: Path | None, in_place: bool, as_json: bool
 ) -> None:

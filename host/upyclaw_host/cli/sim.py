@@ -10,18 +10,13 @@ from types import FrameType
 
 import click
 
+from upyclaw_host.cli import options
 from upyclaw_host.errors import UserError
 from upyclaw_host.sim import SimBoard
 
 
 @click.command("sim")
-@click.option(
-    "--flash",
-    type=click.Path(dir_okay=False, path_type=Path),
-    default=Path("flash.img"),
-    show_default=True,
-    help="Flash image of the board; made if it does not exist.",
-)
+@options.flash_image
 @click.option("--board", default="sim", show_default=True, help="Which board's limits to take.")
 @click.option(
     "--baud",

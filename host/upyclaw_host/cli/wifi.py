@@ -14,6 +14,7 @@ from typing import Any
 
 import click
 
+from upyclaw_host.cli import options
 from upyclaw_host.errors import UserError
 from upyclaw_host.link import HostLink
 
@@ -21,7 +22,6 @@ _JOIN_SECONDS = 25.0  # a board gives a network 15 s
 _POLL_SECONDS = 0.5
 
 _port = click.option("--port", metavar="P", help="Serial port; default: the only board there is.")
-_json = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 
 
 @click.group()
@@ -34,7 +34,7 @@ def command() -> None:
 @_port
 @click.option("--password-stdin", is_flag=True, help="Read the password from standard input.")
 @click.option("--no-wait", is_flag=True, help="Do not wait until the board has joined.")
-@_json
+@options.json_document
 def add(
     ssid: str | None, port: str | None, password_stdin: bool, no_wait: bool, as_json: bool
 ) -> None:
@@ -56,7 +56,7 @@ def add(
 
 @command.command("list")
 @_port
-@_json
+@options.json_document
 def show(port: str | None, as_json: bool) -> None:
     """The networks the board knows, in the order it tries them, and the one it is on."""
     answer = asyncio.run(_order(port, {"op": "wifi", "do": "list"}))
@@ -72,7 +72,7 @@ def show(port: str | None, as_json: bool) -> None:
 @command.command("forget")
 @click.argument("ssid")
 @_port
-@_json
+@options.json_document
 def forget(ssid: str, port: str | None, as_json: bool) -> None:
     """Forget the network SSID and its password."""
     answer = asyncio.run(_order(port, {"op": "wifi", "do": "forget", "ssid": ssid}))
