@@ -179,6 +179,24 @@ def test_old_tool_records_go_and_words_stay(root):
     assert types(s) == types(session)
 
 
+def test_the_case_of_b56_to_the_byte(root):
+    # cases/B56.json: 20 turns of 100, 900, 6500, 300 bytes are 156,000; 15,400 and 428 stay.
+    session = SessionStore(root + "/s").open(SID)
+    for i in range(20):
+        session.add_user(b'{"role":"user","content":"' + b"u" * 71 + b'"}')
+        put(session, TOOL, b'{"role":"assistant","tool_calls":[{"id":"' + b"c" * 854 + b'"}]}')
+        put(session, RESULT, b'[{"role":"tool","content":"' + b"r" * 6469 + b'"}]')
+        session.sync()
+        assert session.take_notices() == []
+        put(session, FINAL, b'{"role":"assistant","content":"' + b"a" * 266 + b'"}')
+        session.finish()
+    assert len(session.take_notices()) == 1 and not session.blocked
+    assert types(session) == [USER, FINAL] * 19 + [USER, TOOL, RESULT, FINAL]
+    assert [session.entry(i)[1] + 1 for i in range(38, 42)] == [100, 900, 6500, 300]
+    session.close()
+    assert len(read(session.path)) == 15400 and len(read(session.path + ".idx")) == 428
+
+
 def test_one_huge_first_turn_is_thinned_not_blocked(root):
     # B03: 40 rounds of 1 KB calls (with reasoning) and 4 KB results in a fresh session.
     session = SessionStore(root + "/s").open(SID)
