@@ -148,17 +148,27 @@ def _add(memory, fields, memory_id, index):
         if cold >= 0:
             cold_id = memory.id_of(cold)
             end = render.tombstone(cold_id, now)
-    at = _append(memory, line, end)
+    # The room in RAM first: a record on flash must not be missing in the index.
     i = table.add()
+    try:
+        at = _append(memory, line, end)
+    except BaseException:
+        table.kill(i)
+        raise
     _place(table, i, at, line, item, index if item["content"] == content else None)
-    memory.journal.add("store", item["id"])
     if cold >= 0:
-        why = "score={} access={} lowest of {}".format(score, table.count[cold], memory.limit)
         memory.waste += table.length[cold] + 1 + len(end) + 1
+        why = "score={} access={} lowest of {}".format(score, table.count[cold], memory.limit)
         table.kill(cold)
-        memory.journal.add("evict", cold_id, why)
-        memory.journal.flush()
-    _changed(memory)
+    try:
+        memory.journal.add("store", item["id"])
+        if cold >= 0:
+            memory.journal.add("evict", cold_id, why)
+            memory.journal.flush()
+        _changed(memory)
+    except MemoryError:
+        # It is stored; the rest can wait.
+        pass
     return "new", item["id"], record.labels_of(tags)
 
 
@@ -191,11 +201,15 @@ def _rewrite(memory, slot, old, fields, index, twin=-1):
     if twin >= 0:
         memory.waste += table.length[twin] + 1 + len(end) + 1
         table.kill(twin)
-        memory.journal.add("forget", twin_id, "joined=" + old["id"])
-    # The record holds all accesses so far; this line keeps a reader from adding them again.
-    memory.journal.add("update", item["id"])
-    memory.journal.flush()
-    _changed(memory)
+    try:
+        if twin >= 0:
+            memory.journal.add("forget", twin_id, "joined=" + old["id"])
+        # The record holds all accesses so far; this line keeps a reader from adding them again.
+        memory.journal.add("update", item["id"])
+        memory.journal.flush()
+        _changed(memory)
+    except MemoryError:
+        pass
 
 
 def _place(table, i, at, line, item, index):
@@ -216,27 +230,28 @@ def _place(table, i, at, line, item, index):
 def _append(memory, line, end=b""):
     """Append `line` and, if given, the tombstone `end`. Returns the offset; it is on flash."""
     at = memory.bytes
+    # One write: whatever fails before it has changed nothing. A last line without its end must
+    # not swallow this one (WEAKNESSES 7).
+    data = (b"\n" if memory.torn else b"") + line + b"\n" + (end + b"\n" if end else b"")
     memory.release()
     f = None
+    done = False
     try:
         f = open(memory.path, "ab")
-        # A last line without its end must not swallow this one (WEAKNESSES 7).
-        if memory.torn:
-            f.write(b"\n")
-            at += 1
-        f.write(line)
-        f.write(b"\n")
-        if end:
-            f.write(end)
-            f.write(b"\n")
+        f.write(data)
         f.close()
+        done = True
     except OSError as e:
-        close(f)
-        # Whatever got there is read anew before the next use.
-        memory.bytes = -1
         raise wrap(e, memory.path)
-    memory.torn = False
-    memory.bytes = at + len(line) + 1 + (len(end) + 1 if end else 0)
+    finally:
+        if not done:
+            close(f)
+            # Whatever got there is read anew before the next use.
+            memory.bytes = -1
+    memory.bytes = at + len(data)
+    if memory.torn:
+        memory.torn = False
+        at += 1
     return at
 
 
@@ -248,7 +263,7 @@ def _changed(memory):
 
         try:
             compact(memory)
-        except StorageError:
+        except (StorageError, MemoryError):
             # No room for a second copy: the long file is as good, it is tried again later.
             pass
         drop("compact")

@@ -89,6 +89,7 @@ def _mark(journal, now):
     short = journal.bytes + 1024 > LIMIT
     path = journal.path + ".new" if short else journal.path
     f = None
+    done = False
     try:
         f = open(path, "wb" if short else "ab")
         n = 0 if short else journal.bytes
@@ -101,11 +102,14 @@ def _mark(journal, now):
         f.close()
         if short:
             replace(path, journal.path)
+        done = True
     except OSError as e:
-        close(f)
-        if short:
-            discard(path)
         raise wrap(e, journal.path)
+    finally:
+        if not done:
+            close(f)
+            if short:
+                discard(path)
     journal.written()
     journal.mark = n
     journal.bytes = n + len(line)

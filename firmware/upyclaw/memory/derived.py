@@ -29,16 +29,21 @@ def _write(path, pieces):
         return
     new = path + ".new"
     f = None
+    done = False
     try:
         f = open(new, "wb")
         for piece in pieces():
             f.write(piece)
         f.close()
         replace(new, path)
+        done = True
     except OSError as e:
-        close(f)
-        discard(new)
         raise wrap(e, path)
+    finally:
+        # Out of memory, too: a file left open is closed by the collector, at the wrong moment.
+        if not done:
+            close(f)
+            discard(new)
 
 
 def _equal(path, pieces):

@@ -21,6 +21,7 @@ def rewrite(store, path):
     highest = "mem-%d-%04d" % store.last_id
     missing = store.last_id != (0, 0)
     f = None
+    done = False
     try:
         f = open(path, "wb")
         for i, line in store.lines([i for i in range(table.n) if table.flags[i] & LIVE]):
@@ -39,9 +40,12 @@ def rewrite(store, path):
             waste = len(data) + 1
             total += waste
         f.close()
+        done = True
     except OSError as e:
-        close(f)
         raise wrap(e, store.path)
+    finally:
+        if not done:
+            close(f)
     return offsets, lengths, total, waste
 
 
