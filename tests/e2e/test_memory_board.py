@@ -5,6 +5,7 @@ The request that the PC makes of a copied flash is the request that the board th
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections.abc import Callable
@@ -13,7 +14,8 @@ from typing import Any
 
 import pytest
 
-from e2e.rig import say, talk
+from e2e.rig import completion, say, talk, with_client
+from upyclaw_host.chat import ChatClient
 from upyclaw_host.cli import main
 from upyclaw_host.flash.image import open_image
 from upyclaw_host.sim import SimBoard
@@ -111,3 +113,35 @@ def test_lines_that_need_no_request(flash, scripted, run):
     assert code == 1 and told["body"] is None and "蜜蜂" in told["answer"]
     _, out = run("memory", "ls", flash, "--json")
     assert json.loads(out)["total"] == 3
+
+
+def test_restarts_add_no_extraction(flash, scripted, run):
+    """B07, B34: a fact lands beside the chat, one call a turn; a restart asks nothing again."""
+    fact = {"memories": [{"content": "User keeps bees in Riga", "tags": ["bees"]}]}
+    replies = [say("Noted."), say("Noted."), say("Hello.")]
+    rig = scripted([*replies, {"for": "extract", "body": completion(json.dumps(fact))}])
+
+    def asked() -> int:
+        lines = rig.record.read_text("utf-8").splitlines()
+        return sum(json.loads(line)["for"] == "extract" for line in lines)
+
+    async def state_and_wait(client: ChatClient) -> None:
+        told: list[str] = []
+        client.on_notice = told.append
+        assert (await client.turn("I keep bees in Riga.")).ok
+        for _ in range(100):
+            if told:
+                break
+            await asyncio.sleep(0.1)
+        assert told == ["Memory update: [bees]"]
+
+    with SimBoard(flash) as board:
+        with_client(board.port, rig.relay(), state_and_wait)
+    assert asked() == 1
+    with SimBoard(flash) as board:
+        for result in talk(board.port, rig.relay(), "Hi!", "What is the time?", "/status"):
+            assert result.ok, result
+    assert "0 waiting, 0 running, 0 done, 0 failed" in result.text
+    assert asked() == 1
+    _, out = run("memory", "ls", flash, "--json")
+    assert "User keeps bees in Riga" in [item["content"] for item in json.loads(out)["items"]]
