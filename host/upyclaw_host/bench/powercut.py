@@ -29,6 +29,7 @@ STORIES = (
     "tool turns",
     "unanswered question",
     "torn tail",
+    "lost line end",
     "session switch",
     "first turn of a session",
     "delete a blocked session",

@@ -318,6 +318,23 @@ def torn_tail(s):
     s.turn(A)
 
 
+def lost_line_end(s):
+    # Its LF was overwritten; writing it again is cut, too.
+    for _ in range(3):
+        s.turn(A, 0, 60, 60)
+    s.close(A)
+    path = ROOT + "/" + session_file_name(A)
+    at = read(path).find(b"\n")
+    with open(path, "r+b") as f:
+        f.seek(at)
+        f.write(b" ")
+    s.told = True
+    s.record()
+    s.store.open(A).take_notices()
+    s.mark({})
+    s.turn(A)
+
+
 def forgetful(s):
     # Checks the harness: an add_user that only says it is durable.
     from upyclaw.storage.session import Session
@@ -350,6 +367,7 @@ STORIES = {
     "session switch": (switch, 40, 153600, 1),
     "idx rebuild": (damaged_idx, 40, 153600, 1),
     "torn tail": (torn_tail, 40, 153600, 1),
+    "lost line end": (lost_line_end, 40, 153600, 1),
     "forgetful store": (forgetful, 40, 153600, 1),
     "compaction of 150 KB": (full, 112, 153600, 16),
 }
