@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import strategies as st
 
 from upyclaw_host.formats.session import SessionBytes, SessionPair, read_session
 
@@ -44,6 +45,22 @@ def write_pair(records: list[tuple[int, int, bytes]]) -> tuple[bytes, bytes]:
         idx += struct.pack("<IIBB", len(data), len(raw) + 1, rtype, fmt)
         data += raw + b"\n"
     return data, idx
+
+
+def damage(draw: st.DrawFn, part: bytearray) -> None:
+    """Do one random harm to a file: a flipped bit, a cut, foreign bytes, zeros."""
+    if not part:
+        return
+    at = draw(st.integers(0, len(part) - 1))
+    kind = draw(st.sampled_from(["flip", "cut", "insert", "zero"]))
+    if kind == "flip":
+        part[at] ^= 1 << draw(st.integers(0, 7))
+    elif kind == "cut":
+        del part[at:]
+    elif kind == "insert":
+        part[at:at] = draw(st.binary(min_size=1, max_size=12))
+    else:
+        part[at : at + 8] = bytes(len(part[at : at + 8]))
 
 
 def pair_of(

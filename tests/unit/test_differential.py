@@ -9,7 +9,7 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unit.formats_help import folder_pairs, pair_of, session_folder, write_pair
+from unit.formats_help import damage, folder_pairs, pair_of, session_folder, write_pair
 from upyclaw.storage import SessionStore, session_file_name, user_record
 from upyclaw.storage.chatmap import map_file_name
 from upyclaw_host.formats import names
@@ -107,21 +107,6 @@ def test_what_the_device_writes_the_witness_reads(turns, closed):
         assert [_raw(again, i) for i in range(again.count)] == [raw for _, raw in wanted]
 
 
-def _damage(part: bytearray, draw) -> None:
-    if not part:
-        return
-    at = draw(st.integers(0, len(part) - 1))
-    kind = draw(st.sampled_from(["flip", "cut", "insert", "zero"]))
-    if kind == "flip":
-        part[at] ^= 1 << draw(st.integers(0, 7))
-    elif kind == "cut":
-        del part[at:]
-    elif kind == "insert":
-        part[at:at] = draw(st.binary(min_size=1, max_size=12))
-    else:
-        part[at : at + 8] = bytes(len(part[at : at + 8]))
-
-
 @given(st.lists(_turn, min_size=1, max_size=3), st.data())
 @settings(max_examples=120, deadline=None)
 def test_after_recovery_both_see_at_least_every_complete_line(turns, drawn):
@@ -134,7 +119,7 @@ def test_after_recovery_both_see_at_least_every_complete_line(turns, drawn):
         records.append((2, 1, dump(final).encode()))
     data, idx = map(bytearray, write_pair(records))
     for _ in range(draw(st.integers(1, 3))):
-        _damage(data if draw(st.booleans()) else idx, draw)
+        damage(draw, data if draw(st.booleans()) else idx)
     foreign = idx[:4] == b"CHDX" and idx[4:6] != b"\x01\x00" and len(idx) >= 8
     lines = bytes(data).split(b"\n")[:-1]
     with tempfile.TemporaryDirectory() as folder:

@@ -18,7 +18,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from unit.formats_help import write_pair
+from unit.formats_help import damage, write_pair
 from upyclaw_host.formats.catalog import load_catalog
 from upyclaw_host.formats.index import RecordType
 from upyclaw_host.formats.messages import dump
@@ -80,19 +80,7 @@ def _damaged(draw: st.DrawFn) -> dict[str, Any]:
     ] * draw(st.integers(1, 3))
     parts = [bytearray(part) for part in write_pair(records)]
     for _ in range(draw(st.integers(1, 3))):
-        part = parts[draw(st.integers(0, 1))]
-        if not part:
-            continue
-        at = draw(st.integers(0, len(part) - 1))
-        kind = draw(st.sampled_from(["flip", "cut", "insert", "zero"]))
-        if kind == "flip":
-            part[at] ^= 1 << draw(st.integers(0, 7))
-        elif kind == "cut":
-            del part[at:]
-        elif kind == "insert":
-            part[at:at] = draw(st.binary(min_size=1, max_size=12))
-        else:
-            part[at : at + 8] = bytes(len(part[at : at + 8]))
+        damage(draw, parts[draw(st.integers(0, 1))])
     if parts[1][:4] == b"CHDX" and len(parts[1]) >= 8:
         parts[1][4:6] = b"\x01\x00"  # other versions have rules of their own
     data, idx = (base64.b64encode(part).decode() for part in parts)
