@@ -8,9 +8,11 @@ forgotten item MEMORY.md and the index are written without it; the digest gets i
 loses a few counts, never doubles them); the rename of the records is the commit.
 """
 
+import gc
+
 from ..compat import const
 from ..storage.files import close, discard, replace, wrap
-from . import drop_all
+from . import drop
 from .journal import KEEP, LIMIT
 
 _CHUNK = const(256)
@@ -66,12 +68,19 @@ def compact(store, forget=-1):
 # Each step gives its code back: together they do not fit beside a turn.
 
 
+def _drop(*names):
+    # Not all: the callers are still at work, and what they call would be loaded a second time.
+    for name in names:
+        drop(name)
+    gc.collect()
+
+
 def _rewritten(store, path):
     from .rewrite import rewrite
 
     out = rewrite(store, path)
     del rewrite
-    drop_all()
+    _drop("rewrite", "render")
     return out
 
 
@@ -80,7 +89,7 @@ def _derive(store):
 
     write_derived(store)
     del write_derived
-    drop_all()
+    _drop("derived", "dates")
 
 
 def _mark(journal, now):
