@@ -102,6 +102,12 @@ class Agent:
             self._tools = memory, self._make_tools(memory)
         return self._tools[1]
 
+    def make_room(self):
+        """No turn is in work: the tools leave the heap until the next one."""
+        self._tools = None
+        unload("upyclaw.tools.builtin", "upyclaw.tools.registry", "upyclaw.memory.tool")
+        gc.collect()
+
     async def answer(self, chat, text, sink):
         """Answer one line of chat `chat`; the fields of the end event.
 
@@ -120,7 +126,7 @@ class Agent:
             except MemoryError:
                 if self.mind:
                     self.mind.store.sleep()
-                gc.collect()
+                self.make_room()
                 fields = _failed(NO_MEMORY)
             except Exception as error:
                 # A fault of ours must not leave the person waiting.
@@ -133,12 +139,9 @@ class Agent:
             # An empty line is neither sent nor stored (B40).
             return {"ok": True, "error": None}
         if text[0] == "/":
-            from upyclaw import commands
-
             try:
-                done, words = commands.run(self, chat, text)
+                done, words = self._command(chat, text)
             finally:
-                del commands
                 unload("upyclaw.commands", "upyclaw.memory_commands")
                 if self.mind:
                     self.mind.store.sleep()
@@ -161,6 +164,17 @@ class Agent:
         for note in session.take_notices():
             await sink.note(note)
         return fields
+
+    def _command(self, chat, text):
+        name, _, rest = text.partition(" ")
+        if name in ("/memory", "/profile", "/context"):
+            self.make_room()
+            from upyclaw import memory_commands
+
+            return memory_commands.run(self, chat, name, rest.strip())
+        from upyclaw import commands
+
+        return commands.run(self, chat, text)
 
     async def _told(self, session, text, sentence, sink):
         """An order to the memory was carried out: its confirmation is the answer (B58)."""

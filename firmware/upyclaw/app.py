@@ -37,6 +37,8 @@ class App:
         self.mind = self.memory()
         self.agent = Agent(self.store, self.client, settings, self.tools, self.mind)
         self.agent.sees_memory = self.sees_memory
+        if self.mind:
+            self.mind.worker.make_room = self.agent.make_room
         self.net = None
         self.pages = None  # the page's server while it serves
         self.control.on("wifi", self.wifi)

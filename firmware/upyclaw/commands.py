@@ -32,10 +32,6 @@ def run(agent, chat, line):
     try:
         if name == "/session":
             return _session(agent, chat, words[1:])
-        if name in ("/memory", "/profile", "/context"):
-            from upyclaw import memory_commands
-
-            return memory_commands.run(agent, chat, name, line[len(name) :].strip())
         if name == "/status":
             return True, _status(agent, chat)
         if name == "/stop":

@@ -73,6 +73,14 @@ class Mind:
         """Carry out an order to the memory in the user's line (`Remember: ...`): its Answer, or
         None. Raises StorageError: then nothing is stored and nothing may be confirmed (B58)."""
         self.store.zone = self._zone()
+        from upyclaw.memory.spot import order
+
+        kind = order(text)[0]
+        del order
+        self.store.sleep()
+        if not kind:
+            return None
+        self.worker.make_room()
         from upyclaw.memory.orders import obey
 
         return obey(self.store, text, self._secrets())

@@ -42,6 +42,8 @@ class Worker:
         self.done = self.failed = self.dropped = self.merged = self.skipped = 0
         self.last = ""
         self.wake = asyncio.Event()
+        # Called before the reply is applied: what only turns need may leave the heap.
+        self.make_room = gc.collect
         store.on_forget = self.forgotten
 
     def submit(self, session_id, user_text, known=()):
@@ -98,10 +100,11 @@ class Worker:
         purge(self, content)
 
     async def free(self):
-        """Wait until no turn is in work."""
+        """Wait until no turn is in work, then have the heap to ourselves."""
         while self.held:
             self.wake.clear()
             await self.wake.wait()
+        self.make_room()
 
     async def run(self):
         """Work until cancelled. An error in a job ends the job, never the worker (B61)."""
