@@ -4,6 +4,7 @@ Owns: the form of the two files. They are never read back as truth (B37), writte
 and only if they would change. MEMORY.md as bytes is also what `light` mode sends.
 """
 
+import gc
 from array import array
 
 from ..compat import const
@@ -16,12 +17,19 @@ _TERM = const(47)
 
 
 def write_derived(store):
-    """Bring both files up to date. Raises StorageError: then each is whole, old or new."""
+    """Bring both files up to date. Raises StorageError: then each is whole, old or new.
+
+    A file there is no heap for goes: it is made again later, and holds nothing forgotten (B25).
+    """
     for path in (store.path, store.journal.path):
         if size(path) < 0:
             write_file(path, b"")
-    _write(store.root + "/memory_index.json", lambda: index_pieces(store))
-    _write(store.root + "/MEMORY.md", lambda: markdown_pieces(store))
+    for name, pieces in (("/memory_index.json", index_pieces), ("/MEMORY.md", markdown_pieces)):
+        try:
+            _write(store.root + name, lambda: pieces(store))
+        except MemoryError:
+            gc.collect()
+            discard(store.root + name)
 
 
 def _write(path, pieces):

@@ -6,7 +6,7 @@ called.
 
 from ..compat import const, ticks_ms
 from ..storage.files import StorageError
-from . import drop, record
+from . import drop, drop_all, record
 from .cuts import hash30
 
 RECALL_LIMIT = const(8)
@@ -138,9 +138,12 @@ def forget(memory, id):
     drop("compact")
     memory.journal.add("forget", id)
     memory.journal.flush()
+    labels = record.labels_of(item["tags"])
     if memory.on_forget:
+        # What compaction needed leaves the heap before the waiting jobs are looked through.
+        drop_all()
         memory.on_forget(item["content"])
-    return record.labels_of(item["tags"])
+    return labels
 
 
 def related(memory, content, but=-1):
