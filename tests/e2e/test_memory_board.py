@@ -72,7 +72,7 @@ def test_the_request_is_the_one_that_the_board_sends(flash, scripted, run, tmp_p
     code, out = run("context", copy, "--text", line, "--json")
     made = json.loads(out)
     assert code == 0 and made["records_sent"] == made["records"] > 4
-    assert "Mochi" in json.dumps(made["body"]["messages"][0])
+    assert "Mochi" in json.dumps(made["body"]["messages"][-1])
     with SimBoard(flash) as board:
         (result,) = talk(board.port, rig.relay(), line)
         assert result.ok
