@@ -10,9 +10,8 @@ their interfaces; must not know channels or serial lines. Answers go to a `sink`
 """
 
 import asyncio
-import gc
 
-from upyclaw.compat import ticks_diff, ticks_ms, ticks_us, unload
+from upyclaw.compat import collect, ticks_diff, ticks_ms, ticks_us, unload
 from upyclaw.storage import FINAL, SessionBlocked, StorageError, json_escape, user_record
 from upyclaw.storage.chatmap import ChatMap
 from upyclaw.turn import OPENAI, Turn
@@ -106,7 +105,7 @@ class Agent:
         """No turn is in work: the tools leave the heap until the next one."""
         self._tools = None
         unload("upyclaw.tools.builtin", "upyclaw.tools.registry", "upyclaw.memory.tool")
-        gc.collect()
+        collect()
 
     async def answer(self, chat, text, sink):
         """Answer one line of chat `chat`; the fields of the end event.
@@ -218,7 +217,7 @@ class Agent:
             # Whatever happens: the extraction must not wait for ever for the end of this turn.
             if mind:
                 mind.worker.go_on()
-        gc.collect()
+        collect()
         try:
             session.finish()
         except StorageError as error:

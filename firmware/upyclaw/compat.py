@@ -77,6 +77,12 @@ def civil_time(seconds):
     return tuple(time.gmtime(seconds - _EPOCH)[:7])
 
 
+def collect():
+    """Collect the garbage on the board. The PC's own collector needs no help, and is slow."""
+    if MICROPYTHON:
+        gc.collect()
+
+
 def mem_free():
     """Free bytes of the heap, 0 where the runtime does not tell."""
     return gc.mem_free() if hasattr(gc, "mem_free") else 0

@@ -6,8 +6,8 @@ record: agent.py writes that before.
 """
 
 import asyncio
-import gc
 
+from upyclaw.compat import collect
 from upyclaw.llm.errors import LLMError
 from upyclaw.llm.turn import TurnHandler
 from upyclaw.prompt import Request, history_budget
@@ -131,7 +131,7 @@ class Turn:
             handler = TurnHandler(self._session, self._sink.text, OPENAI)
             handler.drain = self._sink.drain
             try:
-                gc.collect()
+                collect()
                 request = build_request(
                     self._agent,
                     self._session,

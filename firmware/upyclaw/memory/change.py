@@ -5,9 +5,7 @@ Loaded for a change and dropped again. One append makes a change whole: what end
 evicted one, a twin) goes into the same write as what begins one, so a cut leaves both or neither.
 """
 
-import gc
-
-from ..compat import const
+from ..compat import collect, const
 from ..storage.files import StorageError, close, wrap
 from . import drop, record, render
 from .cuts import clean, cut, hash30
@@ -91,7 +89,7 @@ def _relate(memory, content, but=-1):
     del relate
     for name in ("relate", "dedupe", "keys", "norm", "text"):
         drop(name)
-    gc.collect()
+    collect()
     return found
 
 

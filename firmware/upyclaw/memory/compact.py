@@ -8,9 +8,7 @@ forgotten item MEMORY.md and the index are written without it; the digest gets i
 loses a few counts, never doubles them); the rename of the records is the commit.
 """
 
-import gc
-
-from ..compat import const
+from ..compat import collect, const
 from ..storage.files import close, discard, replace, wrap
 from . import drop
 from .journal import KEEP, LIMIT
@@ -72,7 +70,7 @@ def _drop(*names):
     # Not all: the callers are still at work, and what they call would be loaded a second time.
     for name in names:
         drop(name)
-    gc.collect()
+    collect()
 
 
 def _rewritten(store, path):

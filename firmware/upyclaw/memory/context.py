@@ -5,9 +5,7 @@ model and costs no erase. What is stable from turn to turn comes first; what dep
 words last.
 """
 
-import gc
-
-from ..compat import const
+from ..compat import collect, const
 
 # Names of the sections, as the reference has them.
 PROFILE = "Editable Profile Memory"
@@ -53,7 +51,7 @@ def stable_parts(store, profile=None, mode="full", tools=True):
         except MemoryError:
             # The turn is worth more than the list; memory_recall with words works without it.
             store.sleep()
-            gc.collect()
+            collect()
     return parts
 
 
@@ -81,7 +79,7 @@ def recalled(store, text, most=3):
         # The heap has no room for a search beside this turn: it goes on without.
         pass
     store.sleep()
-    gc.collect()
+    collect()
     return (RECALLED, found) if found else None
 
 

@@ -4,10 +4,9 @@ Owns: the form of the two files. They are never read back as truth (B37), writte
 and only if they would change. MEMORY.md as bytes is also what `light` mode sends.
 """
 
-import gc
 from array import array
 
-from ..compat import const
+from ..compat import collect, const
 from ..storage.files import close, discard, replace, size, wrap, write_file
 from . import record, render
 from .cuts import cut, hash30
@@ -28,7 +27,7 @@ def write_derived(store):
         try:
             _write(store.root + name, lambda: pieces(store))
         except MemoryError:
-            gc.collect()
+            collect()
             discard(store.root + name)
 
 

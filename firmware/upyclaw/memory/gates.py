@@ -6,8 +6,7 @@ from it unchecked. Each step loads its own code and gives it back: together they
 chip.
 """
 
-import gc
-
+from ..compat import collect
 from . import drop_all
 
 # Words by which somebody asks to forget.
@@ -122,7 +121,7 @@ def _safe(fact, secrets):
 
 def _free():
     drop_all()
-    gc.collect()
+    collect()
 
 
 def _keep(store, fact, said, intent, offered):

@@ -6,9 +6,8 @@ loaded.
 """
 
 import asyncio
-import gc
 
-from ..compat import const, sleep_ms
+from ..compat import collect, const, sleep_ms
 from .worker import WAITING
 
 # Characters of two texts in one job.
@@ -120,7 +119,7 @@ async def work(worker, job):
         worker.skipped += 1
         return
     store.sleep()
-    gc.collect()
+    collect()
     offered, asked = _asked(worker, job[1])
     store.sleep()
     reply = await _within(asked, worker.timeout_ms)

@@ -5,8 +5,7 @@ a model. The sentence exists only when the record is on flash. Every line of the
 so what only an order needs is loaded when there is one.
 """
 
-import gc
-
+from ..compat import collect
 from . import drop_all
 
 
@@ -38,7 +37,7 @@ def obey(store, text, secrets=()):
 def _free():
     """What the step before has loaded goes: the steps do not fit the chip together."""
     drop_all()
-    gc.collect()
+    collect()
 
 
 def _recognised(text):

@@ -5,8 +5,7 @@ Owns: who may write: nothing is changed in a turn that is not the user's alone (
 takes what was stored, so that it is not extracted again) and `labels` (a list of what changed).
 """
 
-import gc
-
+from ..compat import collect
 from . import drop_all
 
 
@@ -39,4 +38,4 @@ class MemoryTool:
             return '{"ok":false,"error":"the board has no room for this beside the turn"}'
         finally:
             drop_all()
-            gc.collect()
+            collect()

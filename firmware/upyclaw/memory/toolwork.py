@@ -4,8 +4,7 @@
 Owns: the frame of an answer. Reading is in toolread.py, writing in toolwrite.py.
 """
 
-import gc
-
+from ..compat import collect
 from ..storage.files import StorageError
 from . import drop_all
 from .render import quote
@@ -56,4 +55,4 @@ def strings(args, *names):
 def free():
     """Give back what the step before has loaded: a call does not fit the chip all at once."""
     drop_all()
-    gc.collect()
+    collect()

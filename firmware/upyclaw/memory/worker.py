@@ -7,9 +7,8 @@ kept over a restart.
 """
 
 import asyncio
-import gc
 
-from ..compat import const
+from ..compat import collect, const
 
 WAITING = const(4)
 # Characters of a text that are looked at.
@@ -43,7 +42,7 @@ class Worker:
         self.last = ""
         self.wake = asyncio.Event()
         # Called before the reply is applied: what only turns need may leave the heap.
-        self.make_room = gc.collect
+        self.make_room = collect
         store.on_forget = self.forgotten
 
     def submit(self, session_id, user_text, known=()):
@@ -125,4 +124,4 @@ class Worker:
             finally:
                 self.running = None
             self.store.sleep()
-            gc.collect()
+            collect()
