@@ -7,7 +7,6 @@ the environment variables `UPYSIM_*`. The host's file system goes out of reach.
 import gc
 import os
 import sys
-import termios
 
 import simflash
 import simmachine
@@ -64,17 +63,9 @@ def _mount():
     return with_main
 
 
-def _listen(mark):
-    """The board is up: the simulator may pass on what was typed meanwhile, Ctrl-C too."""
-    line = termios.tcgetattr(0)
-    line[3] &= ~mark
-    termios.tcsetattr(0, termios.TCSANOW, line)
-
-
 def run():
     """Boot. Returns when main.py has ended; the REPL follows."""
     names = __main__.__dict__
-    mark = int(_setting("STARTING"))
     try:
         with_main = _mount()
     except BaseException as error:
@@ -88,7 +79,5 @@ def run():
         sys.modules.pop(name, None)
     names.pop("simboot", None)
     gc.collect()
-    booted = _run_file("boot.py", names)
-    _listen(mark)
-    if booted and with_main:
+    if _run_file("boot.py", names) and with_main:
         _run_file("main.py", names)

@@ -130,7 +130,13 @@ class Repl:
                 time.sleep(_PAUSE_S)
         try:
             self._enter()
-            self._board.exec(_KIT)
+            try:
+                self._board.exec(_KIT)
+            except self._exec_error:
+                # What the stopped program left has no room for us: begin anew, without it.
+                with contextlib.redirect_stdout(sys.stderr):
+                    self._board.enter_raw_repl(soft_reset=True, timeout_overall=_WAITS_S[-1])
+                self._board.exec(_KIT)
         except self._errors:
             self.close()
             raise NoPrompt(

@@ -29,9 +29,6 @@ class SerialLine:
     DEAF_S = 1.0
     # How often (s) to look again where no descriptor tells.
     TICK_S = 0.002
-    # What is typed while the board starts waits, at most so long (s): a boot.py that hangs can be
-    # stopped.
-    BOOT_S = 5.0
 
     def __init__(self, rx_buffer: int, baud: int | None) -> None:
         self.stats = UartStats()
@@ -40,7 +37,6 @@ class SerialLine:
         self._buffer = InputBuffer(rx_buffer, self.stats)
         self._in_pace, self._out_pace = Pacer(baud), Pacer(baud)
         self._paced = baud is not None
-        self._booting_until = 0.0
         self._gate = Gate()
         self._output = bytearray()
         self._moved = time.monotonic()
@@ -77,7 +73,6 @@ class SerialLine:
             self._buffer.held.clear()
         self.inner.discard()
         self.inner.reset()
-        self._booting_until = time.monotonic() + self.BOOT_S
         self._gate = Gate()
         if hold_s:
             self._gate.hold(time.monotonic() + hold_s)
@@ -168,8 +163,6 @@ class SerialLine:
 
     def pass_input(self, now: float) -> bool:
         """Hand on what MicroPython may have; True: interrupt its code, then call again."""
-        if now < self._booting_until and self.inner.starting():
-            return False
         while not self._entering_raw:
             seen = Seen(now, self.inner.at_prompt(), self.inner.unread(), self.raw_repl)
             data, interrupt = self._gate.take(self._buffer.held, seen)

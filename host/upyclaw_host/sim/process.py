@@ -17,7 +17,6 @@ from pathlib import Path
 from upyclaw_host import resources
 from upyclaw_host.boards import BoardSpec
 from upyclaw_host.flash.mpy import compile_file
-from upyclaw_host.sim.pty import STARTING_MARK
 
 _LAUNCH = Path(__file__).with_name("launch.py")
 
@@ -89,7 +88,6 @@ class MicroPython:
             "UPYSIM_PROGSIZE": str(spec.progsize),
             "UPYSIM_CONTROL": str(control),
             "UPYSIM_CUT": str(cut_at),
-            "UPYSIM_STARTING": str(STARTING_MARK),
             "UPYSIM_CAUSE": str(start.value[0]),
             "UPYSIM_MAIN": "1" if with_main else "0",
             "UPYSIM_NETWORK": "" if network is None else str(network),

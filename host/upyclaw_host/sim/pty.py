@@ -15,9 +15,6 @@ from typing import Any
 # while code runs. NOFLSH does nothing on a line without signals, so it can serve as the mark of
 # "running".
 _RUNNING_MARK = termios.NOFLSH
-# As useless on a line without echo: the mark of a process that is not MicroPython yet. simboot.py
-# takes it away; until then Ctrl-C would hit the program loader.
-STARTING_MARK = termios.ECHOK
 _LFLAG = 3
 
 
@@ -37,7 +34,7 @@ class Pty:
         settings: list[Any] = termios.tcgetattr(self.slave)
         settings[0] = settings[1] = 0
         settings[2] = (settings[2] & ~(termios.CSIZE | termios.PARENB)) | termios.CS8
-        settings[_LFLAG] = _RUNNING_MARK | STARTING_MARK
+        settings[_LFLAG] = _RUNNING_MARK
         settings[6][termios.VMIN] = 1
         settings[6][termios.VTIME] = 0
         termios.tcsetattr(self.slave, termios.TCSANOW, settings)
@@ -56,11 +53,6 @@ class Pty:
         """True while MicroPython's REPL reads from this line, False while code runs."""
         flags: int = termios.tcgetattr(self.slave)[_LFLAG]
         return not flags & _RUNNING_MARK
-
-    def starting(self) -> bool:
-        """True until MicroPython runs the board's start-up code."""
-        flags: int = termios.tcgetattr(self.slave)[_LFLAG]
-        return bool(flags & STARTING_MARK)
 
     def read(self, limit: int = 4096) -> bytes:
         """What the slave side has sent, b"" if nothing waits or the line is dead."""
