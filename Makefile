@@ -23,7 +23,7 @@ chat: setup
 	$(VENV)/bin/upyclaw chat --sim --flash flash.img $(ARGS)
 
 test: lint
-	$(PY) -m pytest -n 2 --dist loadfile $(ARGS)
+	$(PY) -m pytest -n 2 --dist loadfile --reruns 1 $(ARGS)
 
 lint: setup
 	$(VENV)/bin/ruff check .
