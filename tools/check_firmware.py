@@ -28,8 +28,6 @@ ALLOWED: set[tuple[str, str]] = {
     # Only the difference of two readings: how long the board has been up.
     ("upyclaw/tools/builtin.py", "time.time"),
     ("upyclaw/tools/answers.py", "time.time"),
-    # Runs in the unix port alone.
-    ("boards/sim/simboot.py", "termios"),
 }
 
 

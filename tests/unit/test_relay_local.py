@@ -54,8 +54,7 @@ def test_the_real_model_remembers_refuses_what_does_not_fit_and_stops(tmp_path: 
         await reply.close()
         start = time.monotonic()
         got = await ask(relay, {"messages": messages, "max_tokens": 4}, "chat")
-        # Stopped, so the slot is free; generous, since the machine may be busy.
-        assert got.text and time.monotonic() - start < 30
+        assert got.text and time.monotonic() - start < 8, "the story was stopped, the slot is free"
         heart.cancel()
 
     asyncio.run(go())
