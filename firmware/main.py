@@ -1,5 +1,10 @@
-"""Start the app."""
+"""Start the app; a start that fails is tried again (upyclaw/safe.py)."""
 
-import upyclaw.app
+try:
+    import upyclaw.app
 
-upyclaw.app.main()
+    upyclaw.app.main()
+except Exception as error:
+    import upyclaw.safe
+
+    upyclaw.safe.start_failed(error)

@@ -19,6 +19,7 @@ from upyclaw.storage.files import size
 
 SESSIONS = "/data/sessions"
 SERIAL = "chat:serial:usb"  # chat key of whoever sits at the serial line
+FAILED = "/failed_starts.txt"  # there after a failed start, upyclaw/safe.py
 _IDLE_MS = 60000
 
 
@@ -98,8 +99,8 @@ class App:
         return LinkClient(self.link, self.control)
 
     def join(self):
-        """Start Wi-Fi, if this board has it and it does not run yet."""
-        if self.net is None:
+        """Start Wi-Fi, if this board has it, the settings allow it and it does not run yet."""
+        if self.net is None and self.settings["network"]["wifi"] == "on":
             try:
                 import network
             except ImportError:
@@ -113,6 +114,8 @@ class App:
 
     def offline(self):
         """ "" if the board is on a network, else why not, in a sentence."""
+        if self.settings["network"]["wifi"] == "off":
+            return "Wi-Fi is off: set network.wifi to on in the board's config.json."
         self.join()
         return "" if self.net is None or self.net.ssid else self.net.problem
 
@@ -186,9 +189,16 @@ class App:
             self.log(str(error))
 
     async def idle(self):
-        """Housekeeping of the memory while nobody talks."""
+        """Once a minute: a start that came this far was a good one; housekeeping of the memory
+        while nobody talks."""
         while True:
             await sleep_ms(_IDLE_MS)
+            if size(FAILED) >= 0:
+                from upyclaw import safe
+
+                safe.forget()
+                del safe
+                unload("upyclaw.safe")
             if self.mind and not self.agent.busy():
                 self.mind.idle()
 
@@ -226,6 +236,14 @@ def main():
     from upyclaw import config
 
     settings, problems = config.load()
+    if size(FAILED) >= 0:
+        from upyclaw import safe
+
+        problem = safe.restrict(settings)
+        if problem:
+            problems.append(problem)
+        del safe
+        unload("upyclaw.safe")
     del config
     unload("upyclaw.config")
     app = App(settings, problems)

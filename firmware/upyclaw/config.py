@@ -34,6 +34,7 @@ def defaults():
         },
         "network": {
             "hostname": "",  # NAME.local; "" takes the board's name
+            "wifi": "on",  # "off": the radio stays off, whatever networks are known
             "ntp": "pool.ntp.org",  # time server, perhaps with :port; "" for none
             "access_point": "on",  # a Wi-Fi of its own for set-up while no network is known
             "portal_port": 80,  # of the set-up page; its DNS is on 53, or one above this
@@ -67,6 +68,7 @@ _CHOICES = {
     "recall": ("on", "off"),
     "notes": ("on", "off"),
     "access_point": ("on", "off"),
+    "wifi": ("on", "off"),
     "enabled": ("auto", "on", "off"),
     "memory": ("owner", "all", "nobody"),
 }

@@ -10,7 +10,7 @@ from upyclaw.storage.files import StorageError
 def carry_out(net, message):
     """The answer to a control message {"op": "wifi", ...}. `net`: Wifi, None without hardware."""
     if net is None:
-        return {"op": "wifi", "error": "This board has no Wi-Fi."}
+        return {"op": "wifi", "error": "This board has no Wi-Fi, or it is off (network.wifi)."}
     try:
         error = known.command(message)
     except StorageError as problem:

@@ -39,7 +39,7 @@ from upyclaw_host.flash.scan import (
 )
 from upyclaw_host.flash.shorten import shorten
 
-_KEPT = {"main", "const"}  # main.py calls the one, the compiler knows the other
+_KEPT = {"main", "start_failed", "const"}  # main.py calls the first two, the compiler the last
 
 
 @dataclass
