@@ -1,13 +1,12 @@
 """One HTTP exchange with a model server: connect, send the request from flash, read the reply.
 
 Owns the connection for that time. The key goes into the request's head and nowhere else (B30).
-Whether a failed exchange is tried again is not decided here.
+Whether a failed exchange is tried again is not decided here. The code that reads a reply is loaded
+when the request is out and its code gone: a chip has no room for both.
 """
 
-from upyclaw.compat import sleep_ms, unload
+from upyclaw.compat import collect, sleep_ms, unload
 from upyclaw.llm.errors import LLMError
-from upyclaw.llm.http_reply import Reply, cut
-from upyclaw.llm.reader import ReplyReader
 from upyclaw.storage.files import size
 
 _TIMED_OUT = 110  # errno as net/conn.py raises it
@@ -69,14 +68,21 @@ class Exchange:
             if reply is None:
                 raise
         else:
-            reply = Reply(conn, buf, self._limit)
+            reply = self._reply(conn, buf, self._limit)
             await reply.head()
         if 300 <= reply.status < 400:
             raise LLMError("gone", "The model server sends us on to " + reply.location + ".")
         await self._read(reply, handler)
 
+    def _reply(self, conn, buf, limit):
+        collect()
+        from upyclaw.llm.http_reply import Reply
+
+        unload("upyclaw.llm.http_reply")
+        return Reply(conn, buf, limit)
+
     async def _early(self, conn, buf):
-        reply = Reply(conn, buf, 1000)
+        reply = self._reply(conn, buf, 1000)
         try:
             await reply.head()
         except (LLMError, OSError):
@@ -134,7 +140,11 @@ class Exchange:
             raise LLMError("request", "The request changed while it was sent; try again.")
 
     async def _read(self, reply, handler):
+        from upyclaw.llm.reader import ReplyReader
+
+        unload("upyclaw.llm.reader")
         reader = ReplyReader(handler, reply.status, reply.retry_after)
+        del ReplyReader
         drain = getattr(handler, "drain", None)
         try:
             while not reader.done:
@@ -146,7 +156,7 @@ class Exchange:
                             "timeout",
                             "The model sent nothing for {} seconds.".format(self._limit // 1000),
                         )
-                    raise cut() if error.args[0] != _GIVEN_UP else error
+                    raise reply.cut() if error.args[0] != _GIVEN_UP else error
                 if part is None:
                     break
                 reader.feed(part)

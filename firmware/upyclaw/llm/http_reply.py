@@ -16,11 +16,6 @@ def _broken():
     return LLMError("server", "The model server's reply is not HTTP.")
 
 
-def cut():
-    """LLMError for a reply whose end is missing."""
-    return LLMError("cut", "The model's answer was cut off: the server closed the connection.")
-
-
 class Reply:
     """Reads from `conn` through `buf` (bytearray, at least 256 bytes). `limit`: longest silence
     in ms. After `head`: `status`, `retry_after` (s or None), `location`, `whole` (the body is
@@ -42,6 +37,10 @@ class Reply:
         self._first = True
         self._total = 0
         self._began = ticks_ms()
+
+    def cut(self):
+        """LLMError for a reply whose end is missing."""
+        return LLMError("cut", "The model's answer was cut off: the server closed the connection.")
 
     async def head(self):
         """Read the head. Raises LLMError, OSError."""
@@ -92,7 +91,7 @@ class Reply:
         if self._at == self._end and not await self._fill():
             if self._left < 0:
                 return None
-            raise cut()
+            raise self.cut()
         n = self._end - self._at
         if 0 <= self._left < n:
             n = self._left
@@ -133,7 +132,7 @@ class Reply:
         size = 0
         while size < _HEAD_LIMIT:
             if self._at == self._end and not await self._fill():
-                raise cut()
+                raise self.cut()
             stop = self._buf.find(b"\n", self._at, self._end)
             end = self._end if stop < 0 else stop
             if len(line) < 256:
