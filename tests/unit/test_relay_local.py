@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
+import sys
+import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -77,3 +82,63 @@ def test_a_damaged_model_is_told_and_nothing_crashes(tmp_path: Path) -> None:
     got = asyncio.run(ask(Relay(provider)))
     assert got.error is not None and got.error["kind"] == "gone"
     assert "model.gguf" in got.error["message"] and "--model" in got.error["message"]
+
+
+class FakeLibrary:
+    """In place of `xllamacpp`: loads when `ready` is set, answers with `reply`, or fails."""
+
+    def __init__(self, *reply: Any) -> None:
+        self.ready = threading.Event()
+        self.policy: str | None = None
+        self._reply = reply
+
+    def CommonParams(self) -> Any:  # noqa: N802
+        return SimpleNamespace(model=SimpleNamespace(), cpuparams=SimpleNamespace())
+
+    def Server(self, params: Any) -> Any:  # noqa: N802
+        self.policy = os.environ.get("OMP_WAIT_POLICY")
+        assert self.ready.wait(10)
+        return SimpleNamespace(handle_chat_completions=self._chat)
+
+    def _chat(self, body: dict[str, Any], take: Any) -> None:
+        for chunk in self._reply:
+            if take(chunk):
+                return
+
+
+HELLO = {"choices": [{"delta": {"content": "Hello."}, "finish_reason": "stop"}]}
+
+
+def test_a_request_given_up_while_the_model_loads_leaves_the_model_alive(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    library = FakeLibrary(HELLO)
+    monkeypatch.setitem(sys.modules, "xllamacpp", library)
+
+    async def go() -> None:
+        relay = Relay(make_provider("local", Config()))
+        early = asyncio.create_task(ask(relay))
+        await asyncio.sleep(0.05)
+        early.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await early
+        library.ready.set()
+        got = await asyncio.wait_for(ask(relay), 5)
+        assert got.text == "Hello." and got.done
+
+    asyncio.run(go())
+
+
+@pytest.mark.parametrize(("users", "used"), [(None, "passive"), ("active", "active")])
+def test_the_models_threads_do_not_spin_beside_other_work(
+    monkeypatch: pytest.MonkeyPatch, users: str | None, used: str
+) -> None:
+    # Spinning threads starve each other on a busy machine: a reply took minutes.
+    monkeypatch.delenv("OMP_WAIT_POLICY", raising=False)
+    if users:
+        monkeypatch.setenv("OMP_WAIT_POLICY", users)
+    library = FakeLibrary(HELLO)
+    library.ready.set()
+    monkeypatch.setitem(sys.modules, "xllamacpp", library)
+    got = asyncio.run(ask(Relay(make_provider("local", Config()))))
+    assert got.text == "Hello." and library.policy == used

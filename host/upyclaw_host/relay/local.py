@@ -18,7 +18,7 @@ import json
 import os
 import secrets
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,9 @@ class LocalProvider:
         body = _body(request, kind)
         self._recorder.write(kind, body)
         try:
-            server = await asyncio.wrap_future(self._server)
+            # Shielded: a request given up while the model loads must not cancel the loading, which
+            # would leave every later request without an answer.
+            server = await asyncio.shield(asyncio.wrap_future(self._server))
         except RuntimeError:
             raise ProviderError(
                 0,
@@ -110,10 +112,11 @@ class LocalProvider:
             said = False
             if attempt:
                 body = {**body, "temperature": RETRY_TEMPERATURE}
-            async for item in _run(server, body, kind):
-                said = said or _says(item)
-                if said or not item:
-                    yield item
+            async with contextlib.aclosing(_run(server, body, kind)) as items:
+                async for item in items:
+                    said = said or _says(item)
+                    if said or not item:
+                        yield item
             if said:
                 return
 
@@ -121,7 +124,7 @@ class LocalProvider:
         """Nothing to close: the server ends with the process."""
 
 
-async def _run(server: Any, body: dict[str, Any], kind: str) -> AsyncIterator[dict[str, Any]]:
+async def _run(server: Any, body: dict[str, Any], kind: str) -> AsyncGenerator[dict[str, Any]]:
     """One run of the model; closing it stops the model within one batch."""
     call = _Call(asyncio.get_running_loop())
     # Not a daemon: ending the process while the native code runs would crash it.
@@ -219,6 +222,10 @@ def _message(message: dict[str, Any]) -> dict[str, Any]:
 
 def _server(path: Path, context: int, threads: int) -> Any:
     """Load the model. About half a second for the small one."""
+    # llama.cpp's threads wait for each other some hundred times a token. By default they spin, so
+    # beside other work one thread burns the time slice the other needs: on two busy cores a reply
+    # took 21 s in place of 2.4 s, or never came. Read by the library when it is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     import xllamacpp
 
     params = xllamacpp.CommonParams()
