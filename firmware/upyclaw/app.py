@@ -155,6 +155,7 @@ class App:
             "line": LINE,
             "notices": notices,
             "net": self.net.about() if self.net else None,
+            "jobs": self.mind.worker.left() if self.mind else 0,
         }
 
     def flash_free(self):

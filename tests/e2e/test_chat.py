@@ -116,6 +116,27 @@ def test_once_on_the_command_line(flash, scripted, options):
         assert run.stdout == "Hello!\nBye!\n"
 
 
+def test_what_is_said_last_is_remembered_too(flash, scripted):
+    """`--once` lends its model until the board has taken the fact out of the last line."""
+    reply = {
+        "action": "store",
+        "memories": [{"content": "User loves green tea", "tags": "tea", "keywords": "green tea"}],
+    }
+    extract = {"for": "extract", "body": completion(json.dumps(reply)), "delay_ms": 1500}
+    script = scripted([say("Nice."), extract])
+    chat = [sys.executable, "-m", "upyclaw_host", "chat", "--flash", str(flash), "--once"]
+    model = ["--provider", f"script:{script.script}"]
+    run = subprocess.run(
+        [*chat, "I love green tea.", *model], capture_output=True, text=True, timeout=60
+    )
+    assert (run.returncode, run.stdout) == (0, "Nice.\n")
+    assert "Memory update: [tea]" in run.stderr
+    run = subprocess.run(
+        [*chat, "/memory list", *model], capture_output=True, text=True, timeout=60
+    )
+    assert "User loves green tea" in run.stdout
+
+
 def test_local_model_remembers(flash):
     """The real small model, a real conversation, a restart between question and answer."""
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from e2e.rig import say
+from e2e.rig import completion, say
 
 _ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[=>]|\r")
 
@@ -64,6 +64,9 @@ class Person:
 
     def leave(self) -> int:
         os.write(self.fd, b"\x04")
+        return self.gone()
+
+    def gone(self) -> int:
         until = time.monotonic() + 15
         while time.monotonic() < until:
             self.read(0.1)
@@ -128,3 +131,23 @@ def test_a_conversation_at_the_terminal(person):
     someone.wait("model: ")
     someone.wait("you>")
     assert someone.leave() == 0
+
+
+def test_leaving_waits_for_the_memory_but_not_against_ones_will(flash, tmp_path, scripted):
+    slow = {"for": "extract", "body": completion("{}"), "delay_ms": 4000, "repeat": True}
+    script = scripted([say("Nice.", repeat=True), slow])
+    for patience in (True, False):
+        model = ["--provider", f"script:{script.script}"]
+        someone = Person("--flash", str(flash), *model, home=tmp_path)
+        someone.wait("you>")
+        someone.type("I love green tea.\r")
+        someone.wait("Nice.")
+        someone.wait("you>")
+        left = time.monotonic()
+        os.write(someone.fd, b"\x04")
+        someone.wait("Ctrl-C leaves at once")
+        if not patience:
+            os.write(someone.fd, b"\x03")
+        assert someone.gone() == 0
+        assert (time.monotonic() - left > 3) == patience
+        os.close(someone.fd)

@@ -78,6 +78,10 @@ class Worker:
         self.held = max(0, self.held - 1)
         self.wake.set()
 
+    def left(self):
+        """Texts not looked through yet; the PC waits for 0 before it takes its model away."""
+        return len(self.jobs) + (1 if self.running else 0)
+
     def states(self):
         """{"waiting", "running", "done", "failed", "dropped", "merged", "skipped", "last"}: counts
         since the start; `last` is a sentence about the last failure, or ""."""

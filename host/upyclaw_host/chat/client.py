@@ -21,6 +21,9 @@ Text = Callable[[str], None]
 # A board that says nothing at all for this long has lost the turn: its own limits are shorter.
 TURN_SILENCE_S = 420.0
 
+# How long a chat that ends lends its model to the memory of what was just said.
+SETTLE_S = 45.0
+
 
 @dataclass
 class TurnResult:
@@ -223,6 +226,27 @@ class ChatClient:
                 await asyncio.wait_for(turn.done.wait(), left)
             except asyncio.TimeoutError:
                 continue
+
+    async def settle(self, limit: float = SETTLE_S) -> None:
+        """Wait until the board has looked for lasting facts in what was said.
+
+        It asks the model of this PC for that, after the answer: without the relay they would be
+        lost. Gives up after `limit` seconds, or when the link goes down.
+        """
+        if self.relay is None or self.last is None:
+            return
+        end = asyncio.get_running_loop().time() + limit
+        while asyncio.get_running_loop().time() < end:
+            try:
+                status = await self.link.ask({"op": "status"}, timeout=2.0)
+            except (LinkDown, UserError):
+                return
+            for notice in status.get("notices") or []:
+                if self.on_notice:
+                    self.on_notice(str(notice))
+            if not status.get("jobs"):
+                return
+            await asyncio.sleep(0.2)
 
     async def stop(self) -> None:
         """Ask the board to end the running turns early (Ctrl-C in the terminal)."""

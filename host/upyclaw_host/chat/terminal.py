@@ -26,7 +26,10 @@ from upyclaw_host.chat.client import ChatClient, TurnResult
 from upyclaw_host.chat.web import WebClient, show_links
 from upyclaw_host.errors import UserError
 
-COMMANDS = ["/help", "/session", "/status", "/stop", "/web", "/quit"]
+COMMANDS = [
+    *("/help", "/session", "/memory", "/profile", "/context", "/status", "/stop", "/web"),
+    "/quit",
+]
 
 HELP = """\
 Type a line and press Enter; Alt-Enter (or Esc, Enter) starts a new line; a paste keeps its lines.
@@ -118,17 +121,32 @@ class Terminal:
             except KeyboardInterrupt:
                 continue
             except EOFError:
-                return 0
+                return await self._leave()
             if not line:
                 continue
             if line in ("/quit", "/exit"):
-                return 0
+                return await self._leave()
             if line == "/web":
                 show_links(self._console, await self._client.web_links())
                 continue
             if line == "/help":
                 self._console.print(HELP, style="dim", markup=False)
             await self._turn(line)
+
+    async def _leave(self) -> int:
+        """Lend the model until the board has kept what was said; Ctrl-C ends the wait."""
+        settled = asyncio.create_task(self._client.settle())
+        done, _ = await asyncio.wait({settled}, timeout=0.5)
+        if not done:
+            words = "The board looks for what to remember; Ctrl-C leaves at once."
+            self._console.print(words, style="dim", markup=False)
+            loop = asyncio.get_running_loop()
+            loop.add_signal_handler(signal.SIGINT, settled.cancel)
+            try:
+                await asyncio.wait({settled})
+            finally:
+                loop.remove_signal_handler(signal.SIGINT)
+        return 0
 
     async def _turn(self, line: str) -> None:
         if not self._client.connected and not await self._again():

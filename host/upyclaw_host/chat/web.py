@@ -135,6 +135,9 @@ class WebClient:
                     setattr(result, name, event.get(name))
                 return
 
+    async def settle(self) -> None:
+        """Nothing to wait for: the board's model stays with it."""
+
     async def stop(self) -> None:
         """End the running turn early."""
         if self._ws is not None:

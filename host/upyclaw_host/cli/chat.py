@@ -60,6 +60,8 @@ def command(
     """
     if (port is not None) + (url is not None) + sim > 1:
         raise UserError("--port, --url and --sim exclude each other; give one of them.")
+    if not all(text.strip() for text in texts):
+        raise UserError("--once was given an empty text; write what to say behind it.")
     if as_json and not texts:
         raise UserError("--json needs --once TEXT; it prints one object a turn.")
     errors = Console(stderr=True)
@@ -144,8 +146,13 @@ async def _once(
     client: ChatClient | WebClient, texts: tuple[str, ...], as_json: bool, errors: Console
 ) -> int:
     failed = False
-    for notice in client.hello.get("notices") or []:
+
+    def tell(notice: str) -> None:
         errors.print(notice, style="yellow", markup=False, highlight=False, soft_wrap=True)
+
+    for notice in client.hello.get("notices") or []:
+        tell(notice)
+    client.on_notice = tell
     for text in texts:
         if as_json:
             result = await client.turn(text)
@@ -156,10 +163,12 @@ async def _once(
                 on_text=lambda piece: print(piece, end="", flush=True),
                 on_note=lambda note: errors.print(note, style="dim", markup=False, soft_wrap=True),
             )
-            print(flush=True)
+            if result.text:
+                print(flush=True)
             if result.error:
                 errors.print(
                     result.error, style="red", markup=False, highlight=False, soft_wrap=True
                 )
         failed = failed or not result.ok
+    await client.settle()
     return 1 if failed else 0
