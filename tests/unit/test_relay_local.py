@@ -92,10 +92,10 @@ class FakeLibrary:
         self.policy: str | None = None
         self._reply = reply
 
-    def CommonParams(self) -> Any:  # noqa: N802
+    def CommonParams(self) -> Any:
         return SimpleNamespace(model=SimpleNamespace(), cpuparams=SimpleNamespace())
 
-    def Server(self, params: Any) -> Any:  # noqa: N802
+    def Server(self, params: Any) -> Any:
         self.policy = os.environ.get("OMP_WAIT_POLICY")
         assert self.ready.wait(10)
         return SimpleNamespace(handle_chat_completions=self._chat)

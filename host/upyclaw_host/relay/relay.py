@@ -26,6 +26,7 @@ from upyclaw_host.relay.dialect import (
 )
 from upyclaw_host.relay.errors import ProviderError
 from upyclaw_host.relay.provider import Item, Provider
+from upyclaw_host.relay.text_calls import TextCalls
 
 PIECE_BYTES = 160  # of text in one event: about 14 ms at 115,200 baud
 PIECE_SECONDS = 0.04  # how long text may wait for more text
@@ -133,6 +134,7 @@ class _Source:
         self, provider: Provider, request: dict[str, Any], kind: str, limits: Limits
     ) -> None:
         self.reader = ChunkReader(provider.name)
+        self._written = TextCalls(request)
         self._limits = limits
         self._deadline = time.monotonic() + limits.total
         self._queue: asyncio.Queue[Item | ProviderError | None] = asyncio.Queue(64)
@@ -185,7 +187,7 @@ class _Source:
             ) from None
         if item is None:
             self._ended = True
-            return None
+            return self._rest()
         if isinstance(item, ProviderError):
             self._ended = True
             raise item
@@ -197,7 +199,14 @@ class _Source:
             return []
         deltas = self.reader.feed(item)
         self._alive = self._alive or bool(deltas)
-        return list(deltas)
+        return list(self._written.take(deltas))
+
+    def _rest(self) -> list[Delta | bytes] | None:
+        """What was held back to the end of the reply."""
+        rest = self._written.end()
+        if self._written.found:
+            self.reader.finish = "tool_calls"
+        return list(rest) or None
 
     async def close(self) -> None:
         """Stop the provider's call."""
