@@ -79,5 +79,6 @@ def run():
         sys.modules.pop(name, None)
     names.pop("simboot", None)
     gc.collect()
+    simmachine.listen()
     if _run_file("boot.py", names) and with_main:
         _run_file("main.py", names)

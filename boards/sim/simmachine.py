@@ -21,6 +21,11 @@ def connect(control, cause):
     _cause = cause
 
 
+def listen():
+    """The board's own code comes next: from now on Ctrl-C is for it. For simboot alone."""
+    _control.write(b"L")
+
+
 def _end(request):
     _control.write(request)
     while True:

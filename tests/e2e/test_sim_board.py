@@ -40,6 +40,10 @@ def serve(line):
         for i in range(int(rest)):
             print("x" * 99)
         print("flooded")
+    elif word == "collect":
+        print("collecting")
+        while True:
+            gc.collect()
     elif word == "reset":
         import machine
         machine.reset()
@@ -217,6 +221,37 @@ def test_ctrl_c_at_any_moment_leaves_a_board_that_answers(
         terminal.wait(b"app up")
         time.sleep(moments.choice((0, 0.005, 0.05)))
     assert board.failure is None
+
+
+def test_ctrl_c_in_a_garbage_collection_leaves_the_heap_usable(
+    board: SimBoard, terminal: Terminal
+) -> None:
+    for _ in range(8):
+        terminal.type(b"collect\n")
+        terminal.wait(b"collecting")
+        terminal.type(b"\x03")
+        assert b"KeyboardInterrupt" in terminal.wait(b">>> ")
+        terminal.type(b"print(len(bytearray(50000)))\r")
+        terminal.wait(b"\n50000\r\n")
+        terminal.type(b"\x04")
+        terminal.wait(b"app up")
+
+
+def test_tools_get_in_at_any_moment_of_the_start(image: Path, source: FirmwareSource) -> None:
+    events: list[str] = []
+    with SimBoard(image, source=source, on_event=events.append) as board:
+        terminal = Terminal(board.port)
+        for wait_ms in range(0, 90, 3):
+            board.kill()
+            time.sleep(wait_ms / 1000)
+            # What mpremote sends, once and without a second try.
+            terminal.type(b"\r\x03")
+            terminal.type(b"\r\x01")
+            terminal.wait(b"raw REPL; CTRL-B to exit\r\n>")
+            terminal.type(b"print(len(bytearray(50000)))\x04")
+            terminal.wait(b"OK50000\r\n\x04\x04>")
+        terminal.close()
+    assert not events, "something ended by itself"
 
 
 def test_resets_make_the_noise_of_a_chip(board: SimBoard, terminal: Terminal) -> None:

@@ -242,7 +242,9 @@ class SimBoard:
             line.drain()
         line.receive(now, self.powered)
         while self._micropython is not None and line.pass_input(now):
-            self._micropython.interrupt()
+            if not self._micropython.interrupt():
+                self._off()
+                self._boot(line, Start.INTERRUPTED, with_main=False)
         line.pass_output(now)
 
     def _sleep(self, line: SerialLine) -> None:

@@ -31,7 +31,7 @@ class Seen:
 class Gate:
     """Feed it with `Seen`; it says what to pass on from the front of the buffer."""
 
-    # After a signal the program unwinds to the prompt; a second one on the way would kill it.
+    # After a signal the program unwinds to the prompt, which throws away what waits by then.
     UNWIND_S = 0.3
     # Time the REPL gets to start a line of code, and a line of code to end.
     SETTLE_S = 0.02

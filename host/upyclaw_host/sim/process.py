@@ -11,6 +11,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from enum import Enum
 from pathlib import Path
 
@@ -27,7 +28,7 @@ class Start(Enum):
     POWER_ON = (1, "power")
     RESET = (2, "reset")
     SOFT = (5, "soft reset")
-    # Ctrl-C hit the process where no code could see it: go to the prompt, as the chip would.
+    # Ctrl-C came where no code of the board could see it: go to the prompt, as the chip would.
     INTERRUPTED = (5, "interrupt")
 
 
@@ -41,10 +42,14 @@ class End(Enum):
     POWER_CUT = "power cut"
 
 
+# The end of a process so soon (s) after Ctrl-C is its doing.
+_INTERRUPT_S = 1.0
+
 # KB of heap that boards/sim/simnetwork.py takes, measured; `network` is C code on a chip.
 _NETWORK_SHIM = 6
 
-# What simmachine.py writes to the control pipe.
+# What simmachine.py writes to the control pipe: that the board's own code begins, and a request.
+_LISTENS = b"L"
 _REQUESTS = {b"R": End.RESET, b"S": End.SOFT, b"F": End.CRASHED, b"C": End.POWER_CUT}
 
 
@@ -113,15 +118,23 @@ class MicroPython:
             )
         finally:
             os.close(control)
-        self._request = b""
+        self._listens = False
+        self._interrupted: float | None = None
 
     @property
     def pid(self) -> int:
         return self._process.pid
 
-    def interrupt(self) -> None:
-        """KeyboardInterrupt in the code that runs."""
-        self._signal(signal.SIGINT)
+    def interrupt(self) -> bool:
+        """KeyboardInterrupt in the board's code; False if that has not begun yet.
+
+        Until then a signal would hit Python, which starts MicroPython, or the code that mounts the
+        flash, and the board would be lost.
+        """
+        if self._listens:
+            self._interrupted = time.monotonic()
+            self._signal(signal.SIGUSR1)
+        return self._listens
 
     def kill(self) -> None:
         """End it in the middle of whatever it does, and wait until it is gone."""
@@ -138,16 +151,21 @@ class MicroPython:
         `young`: it started so recently that an end with an error is a failed start.
         """
         try:
-            self._request += os.read(self.control, 16)
+            said = os.read(self.control, 16)
         except BlockingIOError:
-            pass
-        if self._request:
+            said = b""
+        if said.startswith(_LISTENS):
+            self._listens = True
+            said = said[1:]
+        if said:
             self.kill()
-            return _REQUESTS.get(self._request[:1], End.CRASHED)
+            return _REQUESTS.get(said[:1], End.CRASHED)
         code = self._process.poll()
         if code is None:
             return None
-        if code == -signal.SIGINT:
+        asked = self._interrupted
+        if code and asked is not None and time.monotonic() < asked + _INTERRUPT_S:
+            # It was just about to show its prompt, where the unix port expects no Ctrl-C.
             return End.INTERRUPTED
         # `sys.exit()` at the prompt or in an app is a soft reset on a chip, whatever its number.
         return End.CRASHED if code < 0 or (code > 0 and young) else End.SOFT
