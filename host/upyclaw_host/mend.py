@@ -2,13 +2,14 @@
 
 Owns: copying a session out of a source, letting `upyclaw.storage` work on the copy under CPython,
 and telling what became of each record by reading both sides with the witness. The source is never
-written, except by `compact_in_place`, which is for directories alone.
+written, except by `compact_in_place`.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from upyclaw_host.errors import UserError
+from upyclaw_host.flash.image import open_image
 from upyclaw_host.formats.catalog import Catalog, Session, load_catalog
 from upyclaw_host.formats.findings import Finding
 from upyclaw_host.formats.messages import messages_of
@@ -23,6 +25,7 @@ from upyclaw_host.formats.names import chat_map_file_name
 from upyclaw_host.formats.records import Record
 from upyclaw_host.formats.session import SessionPair
 from upyclaw_host.source import DirectorySource
+from upyclaw_host.source_image import ImageSource
 
 _KEY = re.compile(rb'"chat_key":"([ -!#-\[\]-~]+)"')  # ASCII without escapes, as ids are
 _LISTS = ("chat_map/", "sessions.txt")
@@ -221,14 +224,34 @@ def compact_copy(catalog: Catalog, session: Session, out: Path) -> Outcome:
 
 
 def compact_in_place(catalog: Catalog, session: Session) -> Outcome:
-    """Compact the session where it lies. Only for a directory."""
+    """Compact the session where it lies, in a directory or an image that no board runs on."""
     source = session.source
+    if isinstance(source, ImageSource):
+        return _compact_in_image(catalog, session)
     if not isinstance(source, DirectorySource):
         raise UserError(
-            f"{catalog.label} is opened read-only: use --out DIR, --in-place is for directories."
+            f"The board at {catalog.label} compacts its sessions by itself: use --out DIR for a "
+            "compacted copy, or /session trim in the chat."
         )
     folder = source.root / catalog.folder
     if shutil.disk_usage(folder).free < 2 * session.pair.data_size + 65536:
         raise UserError(f"There is no room in {folder} to compact {session.title}.")
     session.pair  # noqa: B018  read before it changes
     return _outcome(session, folder, session.base, _tidy)
+
+
+def _compact_in_image(catalog: Catalog, session: Session) -> Outcome:
+    """Compact a copy and put back what changed, the data before the idx that follows from it."""
+    with open_image(catalog.label, write=True) as image, tempfile.TemporaryDirectory() as name:
+        # Read again under the lock: a board may have run on it until now.
+        fresh = load_catalog(ImageSource(Path(catalog.label)))
+        session = fresh.find(session.base)
+        outcome = compact_copy(fresh, session, Path(name))
+        had = {Path(path).name: session.bytes.parts[role] for role, path in session.files.items()}
+        made = {path.name: path.read_bytes() for path in Path(name).glob(f"{session.base}*")}
+        for file in sorted(made):
+            if made[file] != had.get(file):
+                image.write(f"{fresh.folder}/{file}", made[file])
+        for file in had.keys() - made.keys():
+            image.remove(f"{fresh.folder}/{file}")
+    return outcome

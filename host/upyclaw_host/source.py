@@ -15,6 +15,7 @@ from upyclaw_host.formats.catalog import FileSource
 from upyclaw_host.formats.findings import Finding, Severity
 
 MAX_FILE = 16 * 1024 * 1024  # larger files in a directory are no board files
+_BOARD = ("backup.json", "boot.py")  # what a copy of a board holds besides
 _MAX_DEPTH = 6  # folders below a directory that are looked into
 
 
@@ -69,6 +70,11 @@ class DirectorySource:
         """Nothing to let go of."""
 
 
+def pulled(source: FileSource) -> bool:
+    """True if files of a board are there at all, even if it has said nothing yet."""
+    return any(path.startswith("data/") or path in _BOARD for path in source.files())
+
+
 def open_source(path: str | Path | None, *, port: str | None = None) -> Source:
     """Open SOURCE read-only; raises UserError with one sentence if it is none.
 
@@ -78,7 +84,7 @@ def open_source(path: str | Path | None, *, port: str | None = None) -> Source:
         from upyclaw_host.source_port import PortSource
 
         return PortSource(port)
-    if path is None:
+    if not path:
         raise UserError("Say where the files are: a directory, an image, or --port PORT.")
     place = Path(path)
     if place.is_dir():

@@ -207,6 +207,16 @@ def test_forget_all_of_a_source(run, place):
     assert run("forget", place, "--yes")[0] == 2
 
 
+def test_a_board_that_remembers_nothing_yet_is_no_error(run, tmp_path):
+    create_image(tmp_path / "fresh.img", 64)
+    code, told, _ = run("ls", tmp_path / "fresh.img", "--json")
+    assert code == 0 and json.loads(told)["items"] == []
+    assert run("verify", tmp_path / "fresh.img")[0] == 0
+    assert run("recall", tmp_path / "fresh.img", "tea")[0] == 0
+    code, _, err = run("ls", tmp_path)
+    assert code == 2 and "memory_records.jsonl" in err
+
+
 def test_forget_in_an_image(run, image):
     before = image.read_bytes()
     code, _, err = run("forget", image, _VAN)
@@ -294,7 +304,9 @@ def test_apply_on_a_board_without_a_memory(run, tmp_path):
     (tmp_path / "new" / "data").mkdir(parents=True)
     (tmp_path / "new" / "data" / "x").write_bytes(b"")
     code, out, _ = run("apply", tmp_path / "new", *arguments)
-    assert code == 0 and "stored" in out and run("ls", tmp_path / "new")[0] == 2
+    assert (
+        code == 0 and "stored" in out and "Nothing is remembered" in run("ls", tmp_path / "new")[1]
+    )
     assert run("apply", tmp_path / "new", *arguments, "--in-place")[0] == 0
     (item,) = read(tmp_path / "new").items
     assert item.content == "User keeps bees"

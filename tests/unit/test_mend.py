@@ -10,6 +10,7 @@ import pytest
 
 from unit.formats_help import b64, case, folder_pairs, pair_of, session_folder, shared, write_pair
 from upyclaw_host.cli import main
+from upyclaw_host.flash.image import create_image, open_image
 from upyclaw_host.formats.messages import history
 from upyclaw_host.formats.names import chat_map_file_name, session_file_name
 
@@ -119,6 +120,49 @@ def test_compact_in_place_keeps_questions_and_answers(run, tmp_path):
     assert (source / _NAME).read_bytes() == expected[0]
     assert (source / f"{_NAME}.idx").read_bytes() == expected[1]
     assert history(folder_pairs(source)[_NAME].records) == history(pair_of(*expected).records)
+
+
+def test_compact_in_place_in_an_image_changes_nothing_else(run, tmp_path):
+    call = b'{"role":"assistant","content":null,"tool_calls":[{"id":"c","function":{"name":"f"}}]}'
+    result = b'[{"role":"tool","tool_call_id":"c","content":"r"}]'
+    turn = [(1, 1, _USER), (3, 1, call), (4, 1, result), (2, 1, _FINAL)]
+    data, idx = write_pair(turn * 3)
+    place, image = f"/data/sessions/{_NAME}", tmp_path / "flash.img"
+    create_image(image, 64)
+    with open_image(image, write=True) as opened:
+        for path, content in ((place, data), (place + ".idx", idx), ("/config.json", b"{}")):
+            opened.write(path, content)
+        opened.write(place + ".open", b"%d\n%s\n" % (len(data), _USER))
+        # Somebody else writes: the image is refused, not changed.
+        code, told, err = run("compact", image, "--in-place")
+        assert code == 2 and told is None and "in use" in err
+        assert opened.read(place) == data
+    code, told, _ = run("compact", image, "--in-place")
+    assert code == 0 and len(told["sessions"][0]["dropped"]) == 4
+    # The waiting question came into the data; the newest tool turn before it is kept whole.
+    expected = write_pair([turn[0], turn[3]] * 2 + turn + [turn[0]])
+    with open_image(image) as opened:
+        assert (opened.read(place), opened.read(place + ".idx")) == expected
+        assert [entry.path for entry in opened.walk() if not entry.is_dir] == [
+            "/config.json",
+            place,
+            place + ".idx",
+        ]
+    assert run("verify", image)[0] == 0
+
+
+def test_a_place_without_sessions_is_not_called_fine(run, tmp_path):
+    """A wrong directory must not look like one that was checked; a fresh board has none yet."""
+    for command in (["ls"], ["verify"], ["repair", "--out", tmp_path / "out"]):
+        code, told, err = run(command[0], tmp_path, *command[1:])
+        assert code == 2 and told is None and "no file s_*.log in it" in err
+    create_image(tmp_path / "flash.img", 64)
+    code, told, _ = run("verify", tmp_path / "flash.img")
+    assert code == 0 and told["sessions"] == []
+    (tmp_path / "pulled").mkdir()
+    (tmp_path / "pulled" / "backup.json").write_text("{}")
+    assert run("ls", tmp_path / "pulled")[0] == 0
+    assert run("ls", "")[0] == 2
 
 
 def test_compact_says_nothing_of_records_it_did_not_remove(run, tmp_path):

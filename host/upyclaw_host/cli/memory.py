@@ -23,7 +23,7 @@ from upyclaw_host.cli.session_view import plain, print_findings
 from upyclaw_host.errors import UserError
 from upyclaw_host.formats.findings import Finding, has_faults
 from upyclaw_host.formats.memory import Memory, load_memory
-from upyclaw_host.source import DirectorySource, Source, open_source
+from upyclaw_host.source import DirectorySource, Source, open_source, pulled
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -57,13 +57,14 @@ def _nothing_more(rest: Sequence[str], wanted: str) -> None:
 def _opened(
     source: str | None, port: str | None, fresh: bool = False
 ) -> Iterator[tuple[Source, Memory]]:
-    """The source and its memory; with `fresh` an empty one if it has none yet."""
+    """The source and its memory, an empty one if a board remembers nothing yet; with `fresh` also
+    if it is a directory where one shall begin."""
     files = open_source(source, port=port)
     try:
         memory = load_memory(files)
-        if memory is None and fresh:
-            pulled = any(path.startswith("data/") for path in files.files()) or files.live
-            memory = Memory("data/memory" if pulled else "")
+        board = memory is None and (files.live or pulled(files))
+        if board or (memory is None and fresh):
+            memory = Memory("data/memory" if board else "")
         if memory is None:
             raise UserError(
                 f"No memory in {files.label}: no file memory_records.jsonl in it, in memory/ or "
@@ -137,7 +138,10 @@ def show(places: tuple[str, ...], port: str | None, as_json: bool) -> None:
     with _opened(source, port) as (files, memory):
         told = memory_view.showing(memory, rest[0], _now())
         if told["item"] is None and not told["history"]:
-            raise UserError(f"Nothing is known about {rest[0]} in {files.label}.")
+            raise UserError(
+                f"Nothing is known about {rest[0]} in {files.label}; upyclaw memory ls shows the "
+                "ids."
+            )
         if as_json:
             _print_json(told)
         else:

@@ -21,7 +21,7 @@ from upyclaw_host.errors import UserError
 from upyclaw_host.formats import export as exports
 from upyclaw_host.formats.catalog import Catalog, Session, load_catalog
 from upyclaw_host.formats.findings import has_faults
-from upyclaw_host.source import Source, open_source
+from upyclaw_host.source import Source, open_source, pulled
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 
@@ -51,7 +51,14 @@ def _split(places: tuple[str, ...], port: str | None) -> tuple[str | None, str |
 def _opened(source: str | None, port: str | None) -> Iterator[tuple[Source, Catalog]]:
     files = open_source(source, port=port)
     try:
-        yield files, load_catalog(files)
+        catalog = load_catalog(files)
+        known = catalog.sessions or catalog.maps or catalog.findings
+        if not (known or files.live or pulled(files)):
+            raise UserError(
+                f"No sessions in {files.label}: no file s_*.log in it, in sessions/ or in "
+                "data/sessions/."
+            )
+        yield files, catalog
     finally:
         files.close()
 
@@ -222,7 +229,9 @@ def repair(places: tuple[str, ...], port: str | None, out: Path, as_json: bool) 
 @command.command()
 @_places("SOURCE [ID]")
 @click.option("--out", type=_out_folder, help="New directory for the compacted copy.")
-@click.option("--in-place", is_flag=True, help="Compact the files of a SOURCE directory.")
+@click.option(
+    "--in-place", is_flag=True, help="Compact in SOURCE itself, a directory or an image."
+)
 @options.json_document
 def compact(
     places: tuple[str, ...], port: str | None, out: Path | None, in_place: bool, as_json: bool
