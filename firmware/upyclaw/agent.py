@@ -137,7 +137,7 @@ class Agent:
         if not text:
             # An empty line is neither sent nor stored (B40).
             return {"ok": True, "error": None}
-        if text[0] == "/":
+        if text.startswith("/"):
             try:
                 done, words = self._command(chat, text)
             finally:

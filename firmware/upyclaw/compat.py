@@ -106,31 +106,26 @@ def join_surrogates(text):
     MicroPython's `json.loads` leaves `\\ud83d\\ude00` as two halves, and encoding them writes
     bytes that are not UTF-8.
     """
-    for ch in text:
-        if 0xD800 <= ord(ch) < 0xE000:
-            break
-    else:
+    # As bytes: MicroPython keeps each character that `for ch in text` ever gave in the heap.
+    data = bytes(text, "utf-8", "surrogatepass")
+    at = data.find(b"\xed")
+    if at < 0:
         return text
-    out = []
-    high = 0
-    for ch in text:
-        c = ord(ch)
-        if 0xDC00 <= c < 0xE000 and high:
-            out.append(chr(0x10000 + ((high - 0xD800) << 10) + (c - 0xDC00)))
-            high = 0
-            continue
-        if high:
-            out.append("\ufffd")
-            high = 0
-        if 0xD800 <= c < 0xDC00:
-            high = c
-        elif 0xDC00 <= c < 0xE000:
-            out.append("\ufffd")
-        else:
-            out.append(ch)
-    if high:
-        out.append("\ufffd")
-    return "".join(out)
+    while at >= 0:
+        second = data[at + 1]
+        if second >= 0xA0:
+            end = at + 3
+            char = b"\xef\xbf\xbd"
+            if second < 0xB0 and data[end : end + 1] == b"\xed" and data[end + 1] >= 0xB0:
+                c = 0x10000 + ((second & 15) << 16) + ((data[at + 2] & 63) << 10)
+                c += (data[end + 1] & 15) << 6 | data[end + 2] & 63
+                char = bytes(
+                    (0xF0 | c >> 18, 0x80 | c >> 12 & 63, 0x80 | c >> 6 & 63, 0x80 | c & 63)
+                )
+                end += 3
+            data = data[:at] + char + data[end:]
+        at = data.find(b"\xed", at + 3)
+    return data.decode()
 
 
 def _join(value):

@@ -4,6 +4,7 @@ Owns: the words of questions in some languages. Must not know the store. In doub
 something: a wasted model call costs tokens, a lost fact costs trust.
 """
 
+from .cuts import letters
 from .spot import first_words, order_in, sentences
 from .text import fold
 
@@ -82,7 +83,7 @@ def is_self(piece):
     for word in folded.split():
         if " " + word.strip(',.:;!?"()') + " " in _SELF:
             return True
-    for ch in _SELF_CJK:
+    for ch in letters(_SELF_CJK):
         if ch in folded:
             return True
     return False

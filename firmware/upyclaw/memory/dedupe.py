@@ -5,6 +5,7 @@ In doubt two facts stay two: a duplicate costs a line, a wrong merge costs a fac
 13-16). The model's judgement (gates.py) joins what no string rule can.
 """
 
+from .cuts import letters
 from .keys import front, words
 from .norm import norm
 from .text import is_cjk
@@ -41,14 +42,14 @@ def _adds(longer, shorter):
     if n >= len(longer) or longer[:n] != shorter:
         return False
     first = longer[n]
-    if n < 2 and (first != "," or len(shorter[0]) < 4 or not is_cjk(ord(shorter[0][0]))):
+    if n < 2 and (first != "," or len(shorter[0]) < 4 or not is_cjk(ord(shorter[0][:1]))):
         return False
     if first != "," and " " + first + " " not in _LINK:
         return False
     for word in longer[n:]:
         if " " + word + " " in _TURN or word.endswith("n't"):
             return False
-        for ch in word:
+        for ch in letters(word):
             # Another number, or a turn in a script without word borders: no rule can tell.
             if "0" <= ch <= "9" or ch in _TURN_CJK:
                 return False

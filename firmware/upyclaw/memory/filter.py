@@ -4,6 +4,7 @@ Owns: the word lists for it (docs/memory.md, "Filter"). Must not know the store.
 """
 
 from .asks import is_self, statements
+from .cuts import points
 from .norm import norm
 from .spot import first_words, order_in
 from .text import fold, is_cjk
@@ -53,7 +54,7 @@ def why_not(text):
     text = text.strip()
     if not text:
         return "empty"
-    if text[0] == "/":
+    if text.startswith("/"):
         return "command"
     if " " + norm(text) + " " in _SMALL_TALK:
         return "small talk"
@@ -64,8 +65,7 @@ def why_not(text):
     if all([" " + norm(p) + " " in _SMALL_TALK for p in pieces]):
         return "small talk" if len(rest) >= len(text) - 2 else "question"
     letters = 0
-    for ch in rest:
-        c = ord(ch)
+    for c in points(rest.encode()):
         letters += 2 if is_cjk(c) else (97 <= c | 32 <= 122 or c > 0xBF)
     if letters < 4:
         return "small talk"

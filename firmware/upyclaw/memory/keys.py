@@ -4,7 +4,7 @@ Owns: `keys` and what it is made of (docs/memory.md, "Duplicates"). Must not kno
 files.
 """
 
-from .cuts import hash30
+from .cuts import hash30, letters
 from .norm import norm
 from .text import fold, strip
 
@@ -25,7 +25,7 @@ def front(text):
 
 def words(folded):
     """Words of a folded text; a lone `,` stands for any punctuation that ends a clause."""
-    for ch in _CLAUSE:
+    for ch in letters(_CLAUSE):
         if ch in folded:
             break
     else:
@@ -34,13 +34,12 @@ def words(folded):
             return [word for word in words if word]
     out = []
     start = 0
-    n = len(folded)
-    for i, ch in enumerate(folded + " "):
+    for i, ch in enumerate(letters(folded + " ")):
         stop = ch in _CLAUSE or (ch == "." and folded[i + 1 : i + 2] in ("", " "))
         if ch != " " and not stop:
             continue
-        inside = 0 < i < n - 1 and "0" <= folded[i - 1] <= "9" and "0" <= folded[i + 1] <= "9"
-        if inside and stop:
+        if stop and "0" <= folded[i - 1 : i] <= "9" and "0" <= folded[i + 1 : i + 2] <= "9":
+            # Inside a number.
             continue
         word = strip(folded[start:i])
         if word:

@@ -3,6 +3,7 @@
 Owns: how they are found or made. Must not change the store.
 """
 
+from .cuts import letters
 from .text import fold, is_cjk
 
 # Where a Chinese fact goes on after its subject.
@@ -16,7 +17,7 @@ def label_for(fact):
             fact = fact[len(start) :]
             break
     run = ""
-    for ch in fact[:12]:
+    for ch in letters(fact[:12]):
         if not is_cjk(ord(ch)) or (ch in _VERB_CJK and run):
             break
         run += ch

@@ -3,16 +3,15 @@
 Owns: which signs carry a meaning (docs/memory.md, "Duplicates"; B25). Must not know about items.
 """
 
+from .cuts import letters
 from .text import DROP, DROP_ASCII, fold, strip
-
-# A token with one of these is an address, a path or a name of a program: its punctuation counts.
-_VALUE = "@/\\_"
 
 
 def _is_digit(ch):
     return "0" <= ch <= "9"
 
 
+_DROP_BYTES = DROP_ASCII.encode()
 # Beginnings of the punctuation above that is not ASCII.
 _DROP_LEADS = (b"\xe3\x80", b"\xe2\x80", b"\xef", b"\xc2")
 
@@ -26,21 +25,20 @@ def _letters(token):
         if lead in data:
             break
     else:
-        # 29 quick looks instead of a walk: most tokens of Chinese text hold no ASCII at all.
-        for ch in DROP_ASCII:
-            if ch in token:
+        for c in data:
+            if c < 0x80 and c in _DROP_BYTES:
                 break
         else:
             return token
-    out = []
-    last = len(token) - 1
-    for i, ch in enumerate(token):
-        if ch in DROP:
-            number_follows = i < last and _is_digit(token[i + 1])
-            if not number_follows or not (_is_digit(token[i - 1]) if i else ch == "-"):
-                continue
-        out.append(ch)
-    return "".join(out)
+    out = ""
+    before = "-"
+    for i, ch in enumerate(letters(token)):
+        if ch not in DROP or (
+            _is_digit(token[i + 1 : i + 2]) and (_is_digit(before) if i else ch == "-")
+        ):
+            out += ch
+        before = ch
+    return out
 
 
 def norm(text):
@@ -51,12 +49,10 @@ def norm(text):
     """
     out = ""
     for token in fold(text).split():
-        plain = True
-        for ch in _VALUE:
-            if ch in token:
-                plain = False
-        token = _letters(token) if plain else strip(token)
-        if token and out and _is_digit(out[-1]) and _is_digit(token[0]):
+        # An address, a path or a name of a program: its punctuation counts.
+        value = "@" in token or "/" in token or "\\" in token or "_" in token
+        token = strip(token) if value else _letters(token)
+        if _is_digit(out[-1:]) and _is_digit(token[:1]):
             out += " "
         out += token
     return out or text.strip()

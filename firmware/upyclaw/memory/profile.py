@@ -49,7 +49,7 @@ class Profile:
             raise wrap(e, path)
         # A file written by hand may be longer and be cut inside a character.
         text = utf8_clean(data)
-        while text and text[-1] == "\ufffd":
+        while text and text.endswith("\ufffd"):
             text = text[:-1]
         return text.strip()
 

@@ -37,7 +37,7 @@ def checked(text):
     """`text` fit for a profile file. ValueError if it is too long or holds role marks."""
     out = []
     for line in text.split("\n"):
-        line = "".join([ch for ch in line if ord(ch) >= 32 and ord(ch) != 127]).rstrip(" ")
+        line = bytes([c for c in line.encode() if c >= 32 and c != 127]).decode().rstrip(" ")
         low = line.encode().lower().lstrip()
         if low.startswith((b"system:", b"<|", b"assistant:", b"[system]")):
             raise ValueError("A profile file cannot hold role marks such as `system:`.")

@@ -107,7 +107,7 @@ def search(store, query, limit, strong=False):
     words = terms(query, _TERMS)
     if not words or not table.live:
         return []
-    cjk = [is_cjk(ord(word[0])) for word in words]
+    cjk = [is_cjk(ord(word[:1])) for word in words]
     data = [word.encode() for word in words]
     masks = array("I", bytes(4 * table.n))
     tagged = array("I", bytes(4 * table.n))

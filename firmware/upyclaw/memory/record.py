@@ -83,7 +83,7 @@ def _text(value, limit):
 
 def mend(text):
     """`text` without broken characters at its end: the reference cuts inside one."""
-    while text and text[-1] == "\ufffd":
+    while text and text.endswith("\ufffd"):
         text = text[:-1]
     return text
 

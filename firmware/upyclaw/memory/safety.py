@@ -49,12 +49,12 @@ def _secret_token(token):
     if len(token) < 20 or "://" in token or "/" in token or "@" in token or "." in token:
         return False
     digits = letters = 0
-    for ch in token:
-        if "0" <= ch <= "9":
+    for c in token.encode():
+        if 48 <= c <= 57:
             digits += 1
-        elif "a" <= ch.lower() <= "z":
+        elif 97 <= c | 32 <= 122:
             letters += 1
-        elif ch not in "-_+=":
+        elif c not in b"-_+=":
             return False
     return digits >= 4 and letters >= 4
 
@@ -64,15 +64,15 @@ def _value_shaped(value, ends):
     if len(value) < 3:
         return False
     plain = True
-    for i, ch in enumerate(value):
-        if not ("a" <= ch <= "z" or (i == 0 and "A" <= ch <= "Z")) and ord(ch) < 0x80:
+    for i, c in enumerate(value.encode()):
+        if not (97 <= c <= 122 or (i == 0 and 65 <= c <= 90)) and c < 0x80:
             plain = False
     return not plain or ends
 
 
 def _ends(rest):
     rest = rest.strip()
-    return not rest or rest[0] in ".,;!?。，；！？\"'"
+    return not rest or rest[:1] in ".,;!?。，；！？\"'"
 
 
 def mask(text, secrets=()):
@@ -118,11 +118,11 @@ def _mask_named(text):
         at = low.find(name)
         while at >= 0:
             end = at + len(name)
-            before = low[at - 1] if at else " "
+            before = low[at - 1 : at] if at else " "
             a = _value_at(low, end) if not "a" <= before <= "z" else -1
             if a >= 0:
                 b = a
-                while b < len(text) and text[b] not in ' ,;。，；、"':
+                while b < len(text) and text[b : b + 1] not in ' ,;。，；、"':
                     b += 1
                 value = text[a:b].rstrip(".!?")
                 b = a + len(value)

@@ -4,7 +4,7 @@ Owns: the words of such orders in some languages, and where a sentence ends. Mus
 store.
 """
 
-from .cuts import clean
+from .cuts import clean, points, width
 from .text import fold, strip
 
 _REMEMBER = (
@@ -24,23 +24,26 @@ _FORGET = (
     "bitte vergiss|oublie|olvida|забудь"
 )
 _FORGET_CJK = "请忘记|请忘掉|忘记|忘掉|忘了|請忘記|忘記|忘れて|잊어줘"
+# ? ! ; line end, and the full-width forms of 。？！；
+_ENDS = (63, 33, 59, 10, 0x3002, 0xFF1F, 0xFF01, 0xFF1B)
 # What may stand between the order and the fact. Lists with | are divided by it.
 _THAT = "that |this: |this, |the fact that |about |dass |que |qu'|что |of |for me "
 
 
 def sentences(text):
     """[(text, mark)] of a line: mark is "?" or "."; line breaks end a sentence too."""
+    data = text.encode()
     out = []
-    start = 0
-    n = len(text)
-    for i, ch in enumerate(text):
-        end = ch in "?？。！!\n;；" or (ch == "." and (i + 1 == n or text[i + 1] in " \n"))
-        if end:
-            piece = text[start:i].strip()
+    start = at = 0
+    for c in points(data):
+        end = at
+        at += width(c)
+        if c in _ENDS or (c == 46 and data[at : at + 1] in (b"", b" ", b"\n")):
+            piece = data[start:end].decode().strip()
             if piece:
-                out.append((piece, "?" if ch in "?？" else "."))
-            start = i + 1
-    piece = text[start:].strip()
+                out.append((piece, "?" if c == 63 or c == 0xFF1F else "."))
+            start = at
+    piece = data[start:].decode().strip()
     if piece:
         out.append((piece, "."))
     return out
@@ -56,10 +59,10 @@ def _after(text, folded, starts, blank):
     for word in starts.split("|"):
         if folded.startswith(word):
             rest = text[len(word) :]
-            if blank and rest and rest[0] not in " :,：，":
+            if blank and rest and rest[:1] not in " :,：，":
                 continue
             colon = rest.lstrip(" ")[:1] in (":", "：")
-            while rest and rest[0] in " :,：，":
+            while rest and rest[:1] in " :,：，":
                 rest = rest[1:]
             return rest, colon
     return None

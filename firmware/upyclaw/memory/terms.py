@@ -4,7 +4,8 @@ Owns: what a term is, and the words that say nothing (docs/memory.md, "Recall"; 
 about items or files.
 """
 
-from .text import drops, fold, is_cjk
+from .cuts import points, width
+from .text import fold, is_cjk
 
 # Words that say nothing about what a text is about: no search term, no grounding.
 STOP = (
@@ -34,8 +35,9 @@ def _digit(ch):
     return "0" <= ch <= "9"
 
 
-def _is_word(ch, c):
-    return ch.isalpha() or _digit(ch) if c < 0x80 else c >= 0xC0 and not drops(ch) and c < 0x2000
+def _is_word(c):
+    # From U+2000 on there are signs, and scripts without blanks.
+    return 97 <= c <= 122 or 48 <= c <= 57 or 65 <= c <= 90 or 0xC0 <= c < 0x2000
 
 
 def stem(word):
@@ -47,10 +49,11 @@ def stem(word):
         if n >= least and word.endswith(end):
             word = word[: n - len(end)]
             # running, stopped
-            return word[:-1] if word[-1] == word[-2] and word[-1] not in "ls" else word
-    if n >= 4 and word[-1] == "s" and word[-2] not in "su":
+            last = word[-1:]
+            return word[:-1] if last == word[-2:-1] and last not in "ls" else word
+    if n >= 4 and word.endswith("s") and word[-2:-1] not in "su":
         word = word[:-1]
-    return word[:-1] if len(word) >= 4 and word[-1] in "ey" else word
+    return word[:-1] if len(word) >= 4 and word[-1:] in "ey" else word
 
 
 # Chinese letters that mostly join others: one letter between two of them is a word by itself.
@@ -65,43 +68,43 @@ def terms(text, most=48):
     nothing are left out. At most `most` terms.
     """
     found: list[str] = []
-    word = ""
-    # Letters since the last blank: the newest two, and those since the last joint.
-    run = ""
-    lone = ""
-    for ch in fold(text) + " ":
+    data = (fold(text) + " ").encode()
+    end = 0
+    # Where the word, and the CJK letter before this one, begin; -1: there is none.
+    word = before = -1
+    # CJK letters since the last joint, or what is not CJK: how many, and the last.
+    lone = 0
+    letter = ""
+    for c in points(data):
         if len(found) >= most:
             break
-        c = ord(ch)
+        at = end
+        end += width(c)
         cjk = is_cjk(c)
+        ch = data[at:end].decode() if cjk else ""
         if not cjk or ch in _JOINT:
-            if len(lone) == 1:
-                _add(found, lone)
-            lone = ""
-        if cjk:
-            if word:
-                _add(found, word)
-                word = ""
-            if ch not in _JOINT:
-                lone += ch
-            run += ch
-            if len(run) > 1:
-                _add(found, run[-2:])
-                run = run[-2:]
-            continue
-        run = ""
-        if _is_word(ch, c) or (word and ch in "+#"):
-            word += ch
-        elif word:
-            _add(found, word)
-            word = ""
+            if lone == 1:
+                _add(found, letter)
+            lone = 0
+        else:
+            lone += 1
+            letter = ch
+        more = not cjk and (_is_word(c) or word >= 0 and (c == 43 or c == 35))
+        if more and word < 0:
+            word = at
+        elif word >= 0 and not more:
+            _add(found, data[word:at].decode())
+            word = -1
+        if cjk and before >= 0:
+            _add(found, data[before:end].decode())
+        before = at if cjk else -1
     return found
 
 
 def _add(found, term):
     if " " + term + " " in STOP:
         return
-    if ord(term[0]) < 0x80:
+    if ord(term[:1]) < 0x80:
         if len(term) < 2 and not _digit(term):
             return
         term = stem(term)

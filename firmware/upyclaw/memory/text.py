@@ -5,6 +5,8 @@ Must not know about items, files or models. Same results on MicroPython and CPyt
 and `str.isalpha` differ between them and are used for ASCII only.
 """
 
+from .cuts import points, put
+
 # Dropped by the normal form, unless they stand between two digits or inside an address or a path.
 DROP_ASCII = "!\"'(),-.:;<>?[]`{}~*|/\\_"
 DROP = DROP_ASCII + (
@@ -80,35 +82,26 @@ def fold(text):
     if len(text) == len(data) or not folds(data):
         # bytes.lower knows ASCII only, on both runtimes.
         return data.lower().decode()
-    out = []
-    for ch in text:
-        c = ord(ch)
+    out = bytearray()
+    for c in points(data):
         if 0xFF01 <= c <= 0xFF5E:
             c -= 0xFEE0
-            ch = chr(c)
         if c < 0x80:
-            out.append(ch.lower())
+            out.append(c + 32 if 65 <= c <= 90 else c)
         elif c == 0xDF or c == 0x1E9E:
-            out.append("ss")
-        elif is_space(c):
-            out.append(" ")
+            out.extend(b"ss")
         else:
-            out.append(chr(_lower(c)))
-    return "".join(out)
-
-
-def drops(ch):
-    """True if `ch` is punctuation that carries no meaning of its own."""
-    return ch in DROP
+            put(out, 32 if is_space(c) else _lower(c))
+    return bytes(out).decode()
 
 
 def strip(word, chars=DROP):
     """`word` without punctuation (or `chars`) at its ends; `str.strip` takes ASCII only here."""
     a = 0
     b = len(word)
-    while a < b and word[a] in chars:
+    while a < b and word[a : a + 1] in chars:
         a += 1
-    while b > a and word[b - 1] in chars:
+    while b > a and word[b - 1 : b] in chars:
         b -= 1
     return word[a:b]
 

@@ -18,7 +18,9 @@ BLANKS = (
 
 def is_blank(text):
     """True if str `text` shows nothing (B40)."""
-    for ch in text:
+    for i in range(len(text)):
+        # A slice: MicroPython keeps what `text[i]` gives in the heap for good.
+        ch = text[i : i + 1]
         if ch > " " and ch not in BLANKS:
             return False
     return True
