@@ -11,8 +11,8 @@ import binascii
 import contextlib
 import errno
 import hashlib
+import io
 import struct
-import sys
 import time
 from collections.abc import Callable
 from types import TracebackType
@@ -134,7 +134,7 @@ class Repl:
                 self._board.exec(_KIT)
             except self._exec_error:
                 # What the stopped program left has no room for us: begin anew, without it.
-                with contextlib.redirect_stdout(sys.stderr):
+                with contextlib.redirect_stdout(io.StringIO()):
                     self._board.enter_raw_repl(soft_reset=True, timeout_overall=_WAITS_S[-1])
                 self._board.exec(_KIT)
         except self._errors:
@@ -151,7 +151,7 @@ class Repl:
         for wait in _WAITS_S:
             try:
                 # No soft reset: the program would start again behind our back.
-                with contextlib.redirect_stdout(sys.stderr):  # it prints what is no prompt
+                with contextlib.redirect_stdout(io.StringIO()):  # it prints what is no prompt
                     self._board.enter_raw_repl(soft_reset=False, timeout_overall=wait)
                 return
             except self._errors as error:

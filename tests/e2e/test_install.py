@@ -259,6 +259,28 @@ def test_a_person_is_asked_once(up_to_date, tmp_path, monkeypatch):
     }
 
 
+def test_a_stale_setting_on_the_board_does_not_stop_an_update(flash, capsys):
+    with open_image(flash, write=True) as image:
+        image.write("/config.json", b'{"name": "old", "gone_setting": 1}')
+    with SimBoard(flash, update=False) as board:
+        arguments = ("install", "--board", "sim", "--port", board.port, "--name", "new", "-y")
+        code, _, err = run(capsys, *arguments)
+    assert code == 0, err
+    assert err.count("gone_setting is no setting; it is ignored.") == 1
+    assert json.loads(files_on(flash)["/config.json"])["name"] == "new"
+
+
+def test_a_key_need_not_stand_on_the_command_line(up_to_date):
+    command = ["--board", "sim", "--port", up_to_date.port, "-y", "--set", "model.api_key=?"]
+    result = CliRunner().invoke(install_cli.command, command, input="1234567890\n")
+    assert result.exit_code == 0, result.output
+    assert "1234567890" not in result.output
+    up_to_date.stop()
+    # A text, though it reads as a number.
+    config = json.loads(files_on(up_to_date.flash)["/config.json"])
+    assert config["model"]["api_key"] == "1234567890"
+
+
 def test_ports_are_found(monkeypatch, capsys):
     def info(device, vid, description="USB"):
         port = ListPortInfo(device)

@@ -11,6 +11,7 @@ import pytest
 from unit.formats_help import write_pair
 from unit.test_memory_formats import golden
 from upyclaw_host.cli import main
+from upyclaw_host.flash.image import create_image
 from upyclaw_host.formats.names import chat_map_file_name, session_file_name
 
 _CHAT = "chat:serial:usb"
@@ -152,3 +153,16 @@ def test_a_full_session_takes_no_line(ask, board):
     (board / "data" / "sessions" / (name + ".blocked")).write_bytes(b"")
     code, out, err = ask()
     assert code == 1 and not out and "full" in err
+
+
+def test_the_first_line_on_a_fresh_board(tmp_path, capsys):
+    create_image(tmp_path / "flash.img", 64)
+    for place, code in ((tmp_path / "flash.img", 0), (tmp_path, 2)):
+        with pytest.raises(SystemExit) as stop:
+            main(["context", str(place), "--text", "Hello?", "--json"])
+        assert (stop.value.code or 0) == code
+        told = capsys.readouterr().out
+        if told:
+            messages = json.loads(told)["body"]["messages"]
+            assert [m["role"] for m in messages] == ["system", "user"]
+            assert messages[1]["content"].endswith("Hello?")

@@ -14,9 +14,12 @@ from upyclaw_host.board_request import BoardRequest, make_request
 from upyclaw_host.cli import options
 from upyclaw_host.cli.session_view import plain
 from upyclaw_host.errors import UserError
-from upyclaw_host.formats.catalog import load_catalog
+from upyclaw_host.formats.catalog import Session, load_catalog
 from upyclaw_host.formats.memory import load_memory
-from upyclaw_host.source import open_source
+from upyclaw_host.formats.names import session_file_name
+from upyclaw_host.source import Source, open_source, pulled
+
+_SERIAL = "chat:serial:usb"  # the chat of whoever sits at the serial line
 
 
 @click.command()
@@ -52,7 +55,7 @@ def command(
         raise UserError(f'"{rest[1]}" is too much: the arguments are SOURCE and one ID.')
     files = open_source(source, port=port)
     try:
-        session = load_catalog(files).find(rest[0] if rest else None)
+        session = _session(files, rest[0] if rest else None)
         memory = load_memory(files)
         made = make_request(files, session, memory, text, context=context_tokens, tools=tools)
         label = files.label
@@ -65,6 +68,16 @@ def command(
         _print(made)
     if made.body is None:
         sys.exit(1)
+
+
+def _session(files: Source, wanted: str | None) -> Session:
+    """The session asked for; that of the first line on a board where nothing was said yet."""
+    catalog = load_catalog(files)
+    if wanted is None and not catalog.sessions and (files.live or pulled(files)):
+        sid = f"{_SERIAL}:default_01"
+        base = session_file_name(sid)
+        return Session(base, "", {}, {}, files, id=sid, alias="default_01", chat=_SERIAL)
+    return catalog.find(wanted)
 
 
 def _print(made: BoardRequest) -> None:

@@ -9,6 +9,7 @@ import click
 
 from upyclaw_host.boards import load_board
 from upyclaw_host.cli import options
+from upyclaw_host.errors import UserError
 from upyclaw_host.install import settings
 from upyclaw_host.install.image import merge
 from upyclaw_host.install.partitions import read_image
@@ -25,7 +26,7 @@ from upyclaw_host.install.partitions import read_image
 )
 @click.option("--out", type=click.Path(path_type=Path), required=True, help="The file to write.")
 @click.option("--config", type=click.Path(path_type=Path), help="A TOML file with settings.")
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A setting of the board.")
+@options.board_settings
 @options.json_document
 def command(
     name: str, base: Path, out: Path, config: Path | None, sets: tuple[str, ...], as_json: bool
@@ -35,9 +36,13 @@ def command(
     Flashing it deletes what the board remembers: for a board in use take `upyclaw install`.
     """
     board = load_board(name)
+    if board.simulated:
+        raise UserError(
+            "The simulated board has MicroPython built in: `upyclaw flash new` makes its flash."
+        )
     layers = [settings.template(board)]
     layers += [settings.from_toml(config)] if config else []
-    layers += [settings.from_flag(text) for text in sets]
+    layers += [settings.from_flag(text, options.ask_secret) for text in sets]
     made = merge(board, read_image(base, board), out, settings.encode(settings.merge(*layers)))
     if as_json:
         facts = {

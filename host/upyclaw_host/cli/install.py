@@ -16,6 +16,7 @@ from rich.console import Console
 
 from upyclaw_host import roots
 from upyclaw_host.boards import BoardSpec, load_board
+from upyclaw_host.cli import options
 from upyclaw_host.cli.progress import byte_bar, set_total
 from upyclaw_host.errors import UserError
 from upyclaw_host.flash.firmware import firmware_files
@@ -49,7 +50,7 @@ class Job:
 
     def say(self, text: str) -> None:
         """A line about what happens, on stderr."""
-        self.console.print(text, markup=False, highlight=False)
+        self.console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 @click.command("install")
@@ -65,7 +66,7 @@ class Job:
 @click.option("--erase-memory", is_flag=True, help="Delete all sessions and memory on the board.")
 @click.option("--config", type=click.Path(path_type=Path), help="A TOML file with settings.")
 @click.option("--name", "called", help="What the board is called.")
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="A setting of the board.")
+@options.board_settings
 @click.option(
     "--ca",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -104,7 +105,7 @@ def command(
     """
     spec = load_board(name)
     layers = [settings.from_toml(config)] if config else []
-    layers += [settings.from_flag(text) for text in sets]
+    layers += [settings.from_flag(text, options.ask_secret) for text in sets]
     layers += [{"name": called}] if called else []
     given = settings.merge(*layers)
     settings.encode(settings.merge(settings.template(spec), given))
@@ -275,7 +276,8 @@ def _put(job: Job, repl: Repl, wanted: dict[str, bytes]) -> None:
     there = settings.on_board(old)
     answers = _questions(job) if job.ask and there is None else {}
     base = settings.template(job.board) if there is None else there
-    content = settings.encode(settings.merge(base, answers, job.given))
+    settings.encode(settings.merge(settings.template(job.board), answers))
+    content = settings.encode(settings.merge(base, answers, job.given), strict=False)
     if there is None and old is not None:
         found.files[settings.CONFIG + ".old"] = old
         job.say(f"{settings.CONFIG} on the board was broken; it is kept as {settings.CONFIG}.old.")

@@ -1,7 +1,8 @@
-"""Options that several commands take: one name, type and sentence each. Owns no behaviour."""
+"""Options that several commands take: one name, type and sentence each."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -15,6 +16,23 @@ json_document = click.option("--json", "as_json", is_flag=True, help="Print one 
 board_port = click.option(
     "--port", help="The board's serial port; looked for if there is only one."
 )
+
+board_settings = click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="A setting of the board. For a key or password write KEY=? and be asked for it: what "
+    "stands here stays in the history of your shell.",
+)
+
+
+def ask_secret(name: str) -> str:
+    """The value of `--set NAME=?`: typed without echo, or a line of standard input."""
+    if sys.stdin.isatty():
+        return str(click.prompt(f"{name} (not shown)", hide_input=True, err=True))
+    return sys.stdin.readline().rstrip("\r\n")
+
 
 flash_image = click.option(
     "--flash",

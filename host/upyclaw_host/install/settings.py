@@ -6,9 +6,11 @@ here is taken there. Values may be keys and passwords and appear in no message.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,16 +56,21 @@ def from_toml(path: Path) -> Settings:
         raise UserError(f"{path} is not TOML: {error}.") from None
 
 
-def from_flag(text: str) -> Settings:
-    """The tree for `group.name=value`; a value that reads as JSON is that, else a text."""
+def from_flag(text: str, ask: Callable[[str], str]) -> Settings:
+    """The tree for `group.name=value`; a value that reads as JSON is that, else a text.
+
+    For the value `?`, `ask(name)` gives a text, so that a key need not stand on the command line.
+    """
     key, equals, value = text.partition("=")
     names = key.strip().split(".")
     if not equals or not all(names):
         raise UserError(f"--set {key}: write it as NAME=VALUE or GROUP.NAME=VALUE.")
-    try:
-        tree: Any = json.loads(value)
-    except ValueError:
-        tree = value
+    tree: Any = value
+    if value.strip() == "?":
+        tree = ask(key.strip())
+    else:
+        with contextlib.suppress(ValueError):
+            tree = json.loads(value)
     for name in reversed(names):
         tree = {name: tree}
     return dict(tree)
@@ -80,8 +87,12 @@ def merge(*layers: Settings) -> Settings:
     return merged
 
 
-def encode(settings: Settings) -> bytes:
-    """The file's content. Raises UserError for settings that the board would refuse."""
+def encode(settings: Settings, strict: bool = True) -> bytes:
+    """The file's content. Raises UserError for settings that the board would refuse.
+
+    Not `strict`: for what already is on a board, which must not stop its update; the board tells
+    about it itself.
+    """
     from upyclaw import config
 
     data = (json.dumps(settings, ensure_ascii=False, indent=1) + "\n").encode()
@@ -90,7 +101,7 @@ def encode(settings: Settings) -> bytes:
         path.touch(mode=0o600)
         path.write_bytes(data)
         problems: list[str] = config.load(str(path))[1]
-    if problems:
+    if problems and strict:
         # The board would go on without it; here it is the person's to mend.
         words = str(problems[0]).replace(config.PATH, "The board's settings")
         raise UserError(re.sub(r"; [^;]* is (ignored|used)\.$", "; nothing was written.", words))
