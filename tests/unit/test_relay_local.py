@@ -18,6 +18,7 @@ from unit.relay_rig import ask
 from upyclaw_host.config import Config, LocalSettings
 from upyclaw_host.errors import UserError
 from upyclaw_host.relay import Relay, make_provider
+from upyclaw_host.relay.local import goes_round
 
 
 def test_the_real_model_remembers_refuses_what_does_not_fit_and_stops(tmp_path: Path) -> None:
@@ -142,3 +143,32 @@ def test_the_models_threads_do_not_spin_beside_other_work(
     monkeypatch.setitem(sys.modules, "xllamacpp", library)
     got = asyncio.run(ask(Relay(make_provider("local", Config()))))
     assert got.text == "Hello." and library.policy == used
+
+
+@pytest.mark.parametrize(
+    ("text", "round_and_round"),
+    [
+        ("I'm a bit of a wizard. " * 8, True),
+        ("My answer: " + "A single star,\n" * 8, True),
+        ("他很勇敢。" * 8, True),
+        ("I'm a bit of a wizard. " * 7, False),
+        ("", False),
+        ("| --- | --- | --- | --- | --- | --- | --- | --- | --- |", False),
+        ("-" * 400, False),
+        (", ".join(str(n) for n in range(200)), False),
+        ("".join(f"{n}. He was brave.\n" for n in range(50)), False),
+        (" " * 900, False),
+    ],
+)
+def test_a_phrase_said_over_and_over(text: str, round_and_round: bool) -> None:
+    assert goes_round(text) is round_and_round
+
+
+def test_a_reply_that_goes_round_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [{"choices": [{"delta": {"content": f"{w} "}}]} for w in ("I", "am", "a", "wizard.")]
+    library = FakeLibrary({"choices": [{"delta": {"content": "Well, "}}]}, *words * 100)
+    library.ready.set()
+    monkeypatch.setitem(sys.modules, "xllamacpp", library)
+    got = asyncio.run(ask(Relay(make_provider("local", Config()))))
+    assert got.text == "Well, " + "I am a wizard. " * 8
+    assert got.done and got.finish == "stop" and got.error is None

@@ -38,6 +38,9 @@ SLOTS = {"chat": 0, "extract": 1}
 # the same talk gives the same answer twice. A request with its own temperature has its way.
 TEMPERATURE = 0
 RETRY_TEMPERATURE = 0.9
+# A small model may say one phrase for ever, and again in each later answer that it finds it in.
+REPEATS = 8
+PHRASE = range(4, 121)  # characters
 
 
 def model_file(setting: str) -> Path:
@@ -110,6 +113,7 @@ class LocalProvider:
             ) from None
         for attempt in range(ATTEMPTS):
             said = False
+            tail = ""
             if attempt:
                 body = {**body, "temperature": RETRY_TEMPERATURE}
             async with contextlib.aclosing(_run(server, body, kind)) as items:
@@ -117,6 +121,10 @@ class LocalProvider:
                     said = said or _says(item)
                     if said or not item:
                         yield item
+                    tail = (tail + _text(item))[-REPEATS * PHRASE[-1] :]
+                    if goes_round(tail):
+                        yield {"choices": [{"delta": {}, "finish_reason": "stop"}]}
+                        return
             if said:
                 return
 
@@ -143,6 +151,20 @@ def _says(item: dict[str, Any]) -> bool:
     choices = item.get("choices") or [{}]
     delta = choices[0].get("delta") or {}
     return any(delta.get(name) for name in ("content", "reasoning_content", "tool_calls"))
+
+
+def _text(item: dict[str, Any]) -> str:
+    choices = item.get("choices") or [{}]
+    return content_text((choices[0].get("delta") or {}).get("content"))
+
+
+def goes_round(text: str) -> bool:
+    """Whether `text` ends with a phrase said over and over; lines of dashes are none."""
+    for size in PHRASE:
+        phrase = text[-size:]
+        if text.endswith(phrase * REPEATS) and any(c.isalpha() for c in phrase):
+            return True
+    return False
 
 
 class _Call:
