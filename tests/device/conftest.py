@@ -16,13 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from device_runner.process import DEFAULT_TIMEOUT_S, DeviceFile, Outcome, run_file
+from device_runner.process import DEFAULT_TIMEOUT_S, PIECES, DeviceFile, Outcome, run_file
 
 _HERE = Path(__file__).resolve().parent
 _FILES: dict[Path, DeviceFile] = {}
 
-# Helper modules of this folder are imported by their bare name, as under MicroPython.
+# Helper modules are imported by their bare name, as under MicroPython.
 sys.path.insert(0, str(_HERE))
+sys.path.append(str(PIECES))
 
 
 @pytest.fixture(autouse=True, params=["cpython", "micropython"])

@@ -7,22 +7,13 @@ demand; the board's input buffer holds 260 bytes.
 import asyncio
 import binascii
 
+from dice import Dice
+
 from upyclaw.compat import sleep_ms, ticks_diff, ticks_ms
 
 RX = 260
 TICK_MS = 10  # of the board's link, so that its patience is short in tests
 _DIGITS = b"0123456789abcdef"
-
-
-class Dice:
-    """A seeded linear congruential generator: the same on both runtimes."""
-
-    def __init__(self, seed):
-        self.state = seed
-
-    def below(self, n):
-        self.state = (self.state * 1103515245 + 12345) & 0x7FFFFFFF
-        return (self.state >> 8) % n
 
 
 class Line:

@@ -2,7 +2,8 @@
 
 import asyncio
 
-from linkpeer import Bench, Dice
+from dice import Dice
+from linkpeer import Bench
 
 from upyclaw.channels.control import Control
 from upyclaw.channels.link import LinkDown

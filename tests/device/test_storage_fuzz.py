@@ -2,6 +2,8 @@
 
 import os
 
+from dice import Dice
+
 from upyclaw.storage import FINAL, SessionStore, session_file_name, user_record
 from upyclaw.storage.chatmap import ChatMap
 
@@ -9,17 +11,6 @@ CHAT = "chat:serial:usb"
 SID = CHAT + ":default_01"
 ROUNDS = 250
 TIMEOUT = 180
-
-
-class Dice:
-    """The same numbers on both runtimes."""
-
-    def __init__(self, seed):
-        self.state = seed
-
-    def __call__(self, n):
-        self.state = (self.state * 1103515245 + 12345) & 0x7FFFFFFF
-        return (self.state >> 12) % n
 
 
 def read(path):
@@ -37,19 +28,21 @@ def write(path, data):
 
 def damage(dice, data):
     data = bytearray(data)
-    for _ in range(1 + dice(3)):
-        kind = dice(5)
-        at = dice(len(data) + 1)
+    for _ in range(1 + dice.below(3)):
+        kind = dice.below(5)
+        at = dice.below(len(data) + 1)
         if kind == 0:
             data = data[:at]
         elif kind == 1 and data:
-            data[at % len(data)] = dice(256)
+            data[at % len(data)] = dice.below(256)
         elif kind == 2:
-            data = data[:at] + bytes([dice(256) for _ in range(1 + dice(12))]) + data[at:]
+            data = (
+                data[:at] + bytes([dice.below(256) for _ in range(1 + dice.below(12))]) + data[at:]
+            )
         elif kind == 3:
-            data = data[:at] + data[at + dice(40) :]
+            data = data[:at] + data[at + dice.below(40) :]
         else:
-            data = data + data[at : at + dice(60)]
+            data = data + data[at : at + dice.below(60)]
     return bytes(data)
 
 
@@ -83,10 +76,10 @@ def test_damaged_files_of_a_session(root):
         for end in ends:
             if end in good:
                 write(path + end, good[end])
-        if dice(3) == 0:
+        if dice.below(3) == 0:
             os.remove(path + ".idx")
-        for _ in range(1 + dice(2)):
-            end = ends[dice(4)]
+        for _ in range(1 + dice.below(2)):
+            end = ends[dice.below(4)]
             write(path + end, damage(dice, good.get(end, b"")))
         before = read(path)
         store = SessionStore(root)
@@ -123,7 +116,7 @@ def test_damaged_lists(root):
     for i in range(ROUNDS):
         for k in range(2):
             write(paths[k], good[k])
-        k = dice(2)
+        k = dice.below(2)
         write(paths[k], damage(dice, good[k]))
         store = SessionStore(root)
         store.clean()

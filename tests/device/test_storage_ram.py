@@ -10,100 +10,30 @@ import gc
 import os
 import sys
 
-from upyclaw.storage import FINAL, RESULT, TOOL, SessionStore, user_record
+from store_load import SID, Peak, fill, turn
+
+from upyclaw.storage import SessionStore
 
 HEAPSIZE = "192k"
 TIMEOUT = 120
-SID = "chat:serial:local:default_01"
 MOST = 8192
 MICROPYTHON = sys.implementation.name == "micropython"
 
 
-class Peak:
-    """Counts the most bytes alive above `start()`, looked at whenever the store reads or
-    copies."""
+def watched():
+    """A Peak in a store whose code is all loaded."""
+    from upyclaw.storage import compact, recover  # noqa: F401
 
-    def __init__(self):
-        from upyclaw.storage import compact, recover  # noqa: F401
-
-        SessionStore.lean = False
-        from upyclaw.storage.index import Index
-        from upyclaw.storage.scan import Scan
-        from upyclaw.storage.session import Session
-
-        self.base = self.most = self.step = 0
-        self.saved = []
-        for owner, names in (
-            (Index, ("get", "add", "spill", "store")),
-            (Scan, ("feed",)),
-            (Session, ("copy", "write")),
-        ):
-            for name in names:
-                self.saved.append((owner, name, getattr(owner, name)))
-                self.watch(owner, name)
-
-    def watch(self, owner, name):
-        inner = getattr(owner, name)
-
-        def outer(*args):
-            # Looking at each call of thousands would take minutes.
-            self.step += 1
-            if self.base and self.step % 29 == 0:
-                self.look()
-            return inner(*args)
-
-        setattr(owner, name, outer)
-
-    def alive(self):
-        gc.collect()
-        return gc.mem_alloc() if MICROPYTHON else 0
-
-    def start(self):
-        self.base = self.alive()
-
-    def look(self):
-        self.most = max(self.most, self.alive() - self.base)
-
-    def end(self):
-        for owner, name, inner in self.saved:
-            setattr(owner, name, inner)
-        print("most", self.most)
-        assert self.most <= MOST, self.most
-        if MICROPYTHON:
-            assert self.most > 1000
+    SessionStore.lean = False
+    return Peak()
 
 
-def fill(session, size):
-    user = user_record("u" * 15)
-    answer = b'{"role":"assistant","content":"aaaaaaaaaaaaaaaaaaa"}'
-    while session.size < size:
-        session.add_user(user)
-        session.begin(FINAL)
-        session.write(answer)
-        session.end()
-        session.finish()
-
-
-def turn(session, rounds=1):
-    session.add_user(user_record("what is it now?"))
-    for _ in range(rounds):
-        session.begin(TOOL)
-        session.write(b'{"role":"assistant","content":null,"tool_calls":[{"id":"c"}]}')
-        session.end()
-        session.begin(RESULT)
-        session.write(b'[{"role":"tool","tool_call_id":"c","content":"')
-        for _ in range(64):
-            session.write(b"reading 21.5 " * 5)
-        session.write(b'"}]')
-        session.end()
-        session.sync()
-    session.begin(FINAL)
-    session.write(b'{"role":"assistant","content":"')
-    for _ in range(100):
-        session.write(b"word ")
-    session.write(b'"}')
-    session.end()
-    session.finish()
+def end(peak):
+    peak.end()
+    print("most", peak.most)
+    assert peak.most <= MOST, peak.most
+    if MICROPYTHON:
+        assert peak.most > 1000
 
 
 def long_session(root, size):
@@ -115,7 +45,7 @@ def long_session(root, size):
 
 
 def test_open_append_stream_and_compact_in_8_kb(root):
-    peak = Peak()
+    peak = watched()
     store, records = long_session(root, 147000)
     assert records >= 2800
     buf = bytearray(256)
@@ -135,13 +65,13 @@ def test_open_append_stream_and_compact_in_8_kb(root):
         turn(session, 2)
         rounds += 1
         assert rounds < 5
-    peak.end()
+    end(peak)
     assert session.size <= 153600 and not session.blocked
     assert session.count == records + 2 * (rounds - 1) + 6
 
 
 def test_a_rebuild_of_the_idx_needs_no_more(root):
-    peak = Peak()
+    peak = watched()
     store, records = long_session(root, 150000)
     path = root + "/s/" + store.list()[0][1] + ".idx"
     with open(path, "rb") as f:
@@ -149,7 +79,7 @@ def test_a_rebuild_of_the_idx_needs_no_more(root):
     os.remove(path)
     peak.start()
     session = store.open(SID)
-    peak.end()
+    end(peak)
     assert session.count == records
     store.close(session)
     with open(path, "rb") as f:
@@ -157,12 +87,12 @@ def test_a_rebuild_of_the_idx_needs_no_more(root):
 
 
 def test_trim_needs_no_more(root):
-    peak = Peak()
+    peak = watched()
     store, _ = long_session(root, 150000)
     peak.start()
     session = store.open(SID)
     assert session.trim() > 100
-    peak.end()
+    end(peak)
     assert session.size <= 76800
 
 
@@ -184,7 +114,7 @@ def test_memory_that_runs_out_is_not_damage(root):
     store = SessionStore(root + "/s")
     session = store.open(SID)
     fill(session, 30000)
-    turn(session)
+    turn(session, 1)
     store.close(session)
     count = session.count
     name = session.path

@@ -11,38 +11,10 @@ import os
 import sys
 
 import vfs
+from file_flash import FileFlash
 
-BLOCK = 4096
-BLOCKS = 512
 PROG = 64
 MARK = "\x01@ "
-
-
-class Flash:
-    """A block device on a file; erased bytes read as 0xff."""
-
-    def __init__(self, path):
-        self._file = open(path, "r+b")  # noqa: SIM115
-        self._blank = b"\xff" * 256
-
-    def readblocks(self, block, buf, offset=0):
-        self._file.seek(block * BLOCK + offset)
-        self._file.readinto(buf)
-
-    def writeblocks(self, block, buf, offset=0):
-        self._file.seek(block * BLOCK + offset)
-        self._file.write(buf)
-
-    def ioctl(self, op, arg):
-        if op == 4:
-            return BLOCKS
-        if op == 5:
-            return BLOCK
-        if op == 6:
-            self._file.seek(arg * BLOCK)
-            for _ in range(BLOCK // 256):
-                self._file.write(self._blank)
-        return 0
 
 
 def mark(*words):
@@ -71,7 +43,7 @@ def run_one(flash, function, takes_root):
 
 
 def main():
-    flash = Flash(sys.argv[1])
+    flash = FileFlash(sys.argv[1])
     folder, _, file_name = sys.argv[2].rpartition("/")
     sys.path.insert(0, folder)
     module = __import__(file_name.rsplit(".", 1)[0])

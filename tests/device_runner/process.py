@@ -13,6 +13,8 @@ from upyclaw_host.flash.mpy import compile_file, compile_package
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FIRMWARE = REPOSITORY / "firmware"
+# Modules that benchmarks and tests share.
+PIECES = REPOSITORY / "host" / "upyclaw_host" / "bench" / "device"
 DEFAULT_HEAP = "2M"
 DEFAULT_TIMEOUT_S = 60
 _MARK = "\x01@ "
@@ -82,10 +84,10 @@ def _parse(output: str, file: DeviceFile) -> None:
 
 
 def _compile_test(path: Path, folder: Path) -> Path:
-    """Compile the test file and the helper modules beside it into `folder`."""
+    """Compile the test file and the modules that it may import into `folder`."""
     helpers = [
         other
-        for other in path.parent.glob("*.py")
+        for other in (*path.parent.glob("*.py"), *PIECES.glob("*.py"))
         if not other.name.startswith(("test_", "conftest", "__init__"))
     ]
     for source in (path, *helpers):
@@ -119,7 +121,7 @@ def run_file(file: DeviceFile) -> None:
         ]
         argv += [str(Path(__file__).with_name("mp_main.py")), str(image), str(test_file)]
         argv += [name + (":root" if takes else "") for name, takes in file.functions.items()]
-        env = {**os.environ, **device_environment(), "MICROPYPATH": f"{firmware}:.frozen"}
+        env = {**os.environ, **device_environment(), "MICROPYPATH": f"{firmware}:{PIECES}:.frozen"}
         with subprocess.Popen(
             argv,
             env=env,

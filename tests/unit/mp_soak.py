@@ -20,23 +20,6 @@ ROOT = "/soak/memory"
 FILES = ("memory_records.jsonl", "memory_index.json", "MEMORY.md", "memory_digest.log")
 
 
-class Dice:
-    """Small repeatable random numbers."""
-
-    def __init__(self, seed):
-        self.state = seed
-
-    def below(self, n):
-        self.state = (self.state * 1103515245 + 12345) & 0x7FFFFFFF
-        return (self.state >> 8) % n
-
-    def chance(self, percent):
-        return self.below(100) < percent
-
-    def pick(self, things):
-        return things[self.below(len(things))]
-
-
 SYLLABLES = [c + v for c in "bdfgklmprt" for v in "aou"]
 HAN = "山水火木金土石田禾竹米羊牛马鸟鱼虫贝车舟门户刀弓衣食雨云雪风光星河湖海岛"
 
@@ -431,6 +414,7 @@ async def main():
 
 sys.path[:0] = [sys.argv[1], sys.argv[1] + "/../host/upyclaw_host/bench/device"]
 from counting_flash import CountingFlash  # noqa: E402
+from dice import Dice  # noqa: E402
 
 from upyclaw import compat  # noqa: E402
 

@@ -11,7 +11,6 @@ from typing import Any
 
 from upyclaw_host.bench.device_run import run_script
 
-NAME = "memory wear"
 # Bytes the reference wrote for the same 160 facts (golden/longterm/l2_store_cost).
 REFERENCE_BYTES = 4_969_131
 # Erases a short fact may cost on average.

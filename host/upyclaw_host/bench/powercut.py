@@ -14,7 +14,6 @@ from typing import Any
 
 from upyclaw_host.bench.device_run import run_script
 
-NAME = "powercut"
 # Each is a history with its own flash; the order is by length, the longest first.
 STORIES = (
     "compaction of 150 KB",

@@ -7,6 +7,7 @@ The board collects its garbage and notes what is in use whenever the turn lets o
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from upyclaw_host.errors import UserError
 
 SESSION_BYTES = 150_000
 RECORDS = 300
+FLASH_BYTES = 512 * 4096
 PSRAM_BOARD = "esp32_s3"
 LIMIT = 24 * 1024  # what a turn may take above idle
 STORE_LIMIT = 8 * 1024  # what the session store may take of it, for 150 KB and 3,000 records
@@ -43,7 +45,10 @@ def store(progress: Progress) -> dict[str, Any]:
     """Heap of the session store by what it does, in real MicroPython on a LittleFS."""
     cases = []
     with tempfile.TemporaryDirectory() as folder:
-        for case in run_script("store_heap", str(Path(folder) / "flash.img"), heap="1M"):
+        image = Path(folder) / "flash.img"
+        image.touch()
+        os.truncate(image, FLASH_BYTES)
+        for case in run_script("store_heap", str(image), heap="1M"):
             progress(f"session store: {case['case']}")
             cases.append({**case, "within": case["heap"] <= STORE_LIMIT})
     return {"limit": STORE_LIMIT, "cases": cases}

@@ -19,7 +19,6 @@ from upyclaw_host.bench.device_run import run_script
 from upyclaw_host.errors import UserError
 from upyclaw_host.resources import device_package
 
-NAME = "recall"
 DATA = Path(__file__).resolve().parent / "data" / "recall.json"
 # What the word search has to reach.
 FLOOR = 0.95

@@ -12,7 +12,6 @@ from typing import Any
 from upyclaw_host.bench import memory_wear
 from upyclaw_host.bench.device_run import run_script
 
-NAME = "wear"
 # case -> (erases, bytes programmed) a turn may cost; for tool turns a part of the reference's.
 BUDGETS = {"plain turn": (1.4, 3600), "long question": (2.3, 5300)}
 TOOL_SHARE = 0.55

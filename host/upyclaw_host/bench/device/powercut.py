@@ -137,14 +137,12 @@ def main(seed, stride, names):
         tell, blocks, limit, more = STORIES[name]
         flash = Flash(blocks, PROG_SIZES[(seed - 1) % len(PROG_SIZES)])
         story = Story(flash, seed, limit)
-        story.told = False
         tell(story)
         if flash.ops is None:
             raise ValueError("nothing was recorded")
         operations = len(flash.ops)
         for sid in story.now:
             story.store.open(sid).release()
-        story.start = seed
         cutter = Cutter(story, check, check_once, torn_again=True)
         powercut_cut.tell(name, operations, *cutter.cut(stride * more))
         flash = story = cutter = None

@@ -13,6 +13,7 @@ import sys
 
 import powercut_cut
 import vfs
+from dice import Dice
 from powercut_cut import Cutter
 from powercut_model import PROG_SIZES, Flash, mount
 
@@ -33,7 +34,7 @@ class Story:
     def __init__(self, flash, seed, limit):
         self.flash = flash
         self.limit = limit
-        self.seed = seed
+        self.random = Dice(seed).below
         self.start = 0  # of the count that decides where the second cuts are
         self.clock = 1796026877
         self.now = {}
@@ -42,10 +43,6 @@ class Story:
         self.image = None
         self.store = None
         self.facts = 0
-
-    def random(self, n):
-        self.seed = (self.seed * 1103515245 + 12345) & 0x7FFFFFFF
-        return (self.seed >> 8) % n
 
     def begin(self):
         """From here on it is recorded."""
@@ -69,11 +66,7 @@ class Story:
         text = "User %d %s" % (self.facts, words[self.random(9)])
         return text + " and more" * self.random(20)
 
-    def item(self, id):
-        item = self.store.get(id)
-        return item["content"], item["pinned"]
-
-    def change(self, call, after, keep=True):
+    def change(self, call, after):
         """Run `call`; until it returns, both the state before and `after` may be found."""
         self.mark(self.now, after)
         call()
@@ -90,39 +83,46 @@ class Story:
             slot, _ = self.store.table.coldest(self.clock)
             after.pop(self.store.id_of(slot))
         self.change(lambda: self.store.store(text, "t%d,x" % self.random(9)), after)
-        return id
+
+    def store_facts(self, n):
+        for _ in range(n):
+            self.store_fact()
 
     def any_id(self):
         ids = sorted(self.now)
         return ids[self.random(len(ids))]
 
+    def change_item(self, call, id, content, pinned):
+        after = dict(self.now)
+        after[id] = (content, pinned)
+        self.change(call, after)
+
     def update(self):
         id = self.any_id()
-        after = dict(self.now)
-        after[id] = (self.fact()[:255].strip(), self.now[id][1])
-        self.change(lambda: self.store.update(id, after[id][0]), after)
+        text = self.fact()[:255].strip()
+        self.change_item(lambda: self.store.update(id, text), id, text, self.now[id][1])
 
     def refine(self):
         id = self.any_id()
-        text = (self.now[id][0][:200] + ", as was said").strip()
-        after = dict(self.now)
-        after[id] = (text, self.now[id][1])
-        self.change(lambda: self.store.store(text), after)
+        content, pinned = self.now[id]
+        text = (content[:200] + ", as was said").strip()
+        self.change_item(lambda: self.store.store(text), id, text, pinned)
 
     def pin(self):
         id = self.any_id()
-        after = dict(self.now)
-        after[id] = (self.now[id][0], not self.now[id][1])
-        self.change(lambda: self.store.pin(id, after[id][1]), after)
+        content, pinned = self.now[id]
+        self.change_item(lambda: self.store.pin(id, not pinned), id, content, not pinned)
 
     def forget(self):
         id = self.any_id()
         after = dict(self.now)
         text = after.pop(id)[0]
-        self.mark(self.now, after)
-        self.store.forget(id)
-        self.gone.append(text)
-        self.done(after)
+
+        def call():
+            self.store.forget(id)
+            self.gone.append(text)
+
+        self.change(call, after)
 
     def recall(self):
         for _ in range(1 + self.random(30)):
@@ -135,34 +135,34 @@ class Story:
     def compact(self):
         compact(self.store)
 
+    def fresh(self):
+        """A store as after a start."""
+        return MemoryStore(ROOT, clock=lambda: self.clock, limit=self.limit)
+
     def open(self):
-        self.store = MemoryStore(ROOT, clock=lambda: self.clock, limit=self.limit)
+        self.store = self.fresh()
         self.store.open()
 
 
 def tell_first(story):
     story.begin()
     story.open()
-    for _ in range(3):
-        story.store_fact()
+    story.store_facts(3)
     story.flush()
 
 
 def tell_stores(story):
-    for _ in range(12):
-        story.store_fact()
+    story.store_facts(12)
     story.flush()
     story.begin()
-    for _ in range(12):
-        story.store_fact()
+    story.store_facts(12)
     story.recall()
     story.store_fact()
     story.flush()
 
 
 def tell_changes(story):
-    for _ in range(8):
-        story.store_fact()
+    story.store_facts(8)
     story.begin()
     for _ in range(3):
         story.update()
@@ -173,8 +173,7 @@ def tell_changes(story):
 
 
 def tell_eviction(story):
-    for _ in range(story.limit):
-        story.store_fact()
+    story.store_facts(story.limit)
     story.begin()
     for _ in range(8):
         story.store_fact()
@@ -183,8 +182,7 @@ def tell_eviction(story):
 
 
 def tell_forget(story):
-    for _ in range(10):
-        story.store_fact()
+    story.store_facts(10)
     story.recall()
     story.flush()
     story.begin()
@@ -194,8 +192,7 @@ def tell_forget(story):
 
 
 def tell_compaction(story):
-    for _ in range(30):
-        story.store_fact()
+    story.store_facts(30)
     for _ in range(15):
         story.update()
     story.recall()
@@ -208,8 +205,7 @@ def tell_compaction(story):
 
 
 def tell_damage(story):
-    for _ in range(6):
-        story.store_fact()
+    story.store_facts(6)
     story.flush()
     story.store.release()
     with open(ROOT + "/memory_records.jsonl", "ab") as f:
@@ -222,23 +218,9 @@ def tell_damage(story):
     story.flush()
 
 
-STORIES = {
-    "memory: first facts": (tell_first, 128),
-    "memory: facts": (tell_stores, 128),
-    "memory: update, refine, pin": (tell_changes, 128),
-    "memory: eviction": (tell_eviction, 12),
-    "memory: forget": (tell_forget, 128),
-    "memory: compaction": (tell_compaction, 128),
-    "memory: damaged files": (tell_damage, 128),
-}
-# What the check of the harness itself runs on: an order of writes that loses a fact.
-CARELESS = "memory: careless rewrite"
-
-
 def tell_careless(story):
-    """Rewrites the records in place, as the reference does (WEAKNESSES 2, 8)."""
-    for _ in range(20):
-        story.store_fact()
+    # Checks the harness: rewrites the records in place, as the reference does (WEAKNESSES 2, 8).
+    story.store_facts(20)
     story.begin()
     story.mark(story.now)
     path = ROOT + "/memory_records.jsonl"
@@ -250,20 +232,41 @@ def tell_careless(story):
         f.write(data)
 
 
-STORIES[CARELESS] = (tell_careless, 128)
+# name: (story, items that the store holds at most)
+STORIES = {
+    "memory: first facts": (tell_first, 128),
+    "memory: facts": (tell_stores, 128),
+    "memory: update, refine, pin": (tell_changes, 128),
+    "memory: eviction": (tell_eviction, 12),
+    "memory: forget": (tell_forget, 128),
+    "memory: compaction": (tell_compaction, 128),
+    "memory: damaged files": (tell_damage, 128),
+    "memory: careless rewrite": (tell_careless, 128),
+}
+
+
+def found(story):
+    """A store as after a start and {id: (content, pinned)} in it; {} where no folder is yet."""
+    try:
+        os.stat(ROOT)
+    except OSError:
+        return None, {}
+    store = story.fresh()
+    return store, {item["id"]: (item["content"], item["pinned"]) for item in store.items()}
+
+
+def not_allowed(got, states):
+    return "%d items, allowed %s" % (len(got), [len(state) for state in states])
 
 
 def check(story, states, gone, end):
     """What is wrong with the mounted flash, or None."""
-    try:
-        os.stat(ROOT)
-    except OSError:
-        # Nothing was acknowledged before the folder was there.
-        return None if {} in states else "the folder is gone"
-    store = MemoryStore(ROOT, clock=lambda: story.clock, limit=story.limit)
-    got = {item["id"]: (item["content"], item["pinned"]) for item in store.items()}
+    store, got = found(story)
     if got not in states:
-        return "%d items, allowed %s" % (len(got), [len(state) for state in states])
+        return not_allowed(got, states)
+    if store is None:
+        # Nothing was acknowledged before the folder was there.
+        return None
     for name in os.listdir(ROOT):
         if name.endswith(".new"):
             return "left over: " + name
@@ -277,9 +280,8 @@ def check(story, states, gone, end):
     if how != "new" or id in got:
         return "the next fact got id %s" % id
     store.flush()
-    again = MemoryStore(ROOT, clock=lambda: story.clock, limit=story.limit)
-    found = [item["id"] for item in again.items()]
-    if id not in found or len(found) != min(len(got) + 1, story.limit):
+    again, more = found(story)
+    if id not in more or len(more) != min(len(got) + 1, story.limit):
         return "the next fact is not there"
     again.release()
     store.release()
@@ -288,13 +290,9 @@ def check(story, states, gone, end):
 
 def survives(story, states, gone, end):
     """None if one of the states is there, with or without the fact that `check` stored."""
-    try:
-        os.stat(ROOT)
-    except OSError:
-        return None if {} in states else "the folder is gone"
-    store = MemoryStore(ROOT, clock=lambda: story.clock, limit=story.limit)
-    got = {item["id"]: (item["content"], item["pinned"]) for item in store.items()}
-    store.release()
+    store, got = found(story)
+    if store is not None:
+        store.release()
     if got in states:
         return None
     extra = [id for id in got if got[id][0] == "Something said after the cut"]
@@ -306,7 +304,7 @@ def survives(story, states, gone, end):
         if len(extra) == 1 and len(missing) <= (len(state) == story.limit):
             if not [id for id in got if got[id] != state.get(id)]:
                 return None
-    return "%d items, allowed %s" % (len(got), [len(state) for state in states])
+    return not_allowed(got, states)
 
 
 def main(seed, stride, names):

@@ -6,6 +6,7 @@ Each function is one story: what comes before `record()` is set-up, what follows
 import json
 
 import vfs
+from dice import Dice
 from powercut_model import ROOT, State, mount, read, tidied, trimmed
 
 from upyclaw.storage import FINAL, RESULT, TOOL, USER, SessionStore, session_file_name, user_record
@@ -17,10 +18,14 @@ B = CHAT + ":default_02"
 
 
 class Story:
+    """A store and what the model says of it. `told`: the user is to hear of damage."""
+
     def __init__(self, flash, seed, limit):
         self.flash = flash
         self.limit = limit
-        self.seed = seed
+        self.random = Dice(seed).below
+        self.start = seed  # of the count that decides where the second cuts are
+        self.told = False
         self.now = {}  # session id -> State, as acknowledged
         self.marks = []  # (operations so far, {session id: [State, ...]}, {chat maps})
         self.maps = [None]
@@ -28,10 +33,6 @@ class Story:
         vfs.VfsLfs2.mkfs(flash, progsize=flash.prog)
         mount(flash)
         self.store = SessionStore(ROOT, limit=limit, reserve=2)
-
-    def random(self, n):
-        self.seed = (self.seed * 1103515245 + 12345) & 0x7FFFFFFF
-        return (self.seed >> 8) % n
 
     def text(self, n):
         n = 1 + self.random(n)
