@@ -139,6 +139,21 @@ def test_one_damaged_superblock_is_no_obstacle(memory, tmp_path, capsys):
         assert image.exists("/data/sessions/s_x_00000001.log")
 
 
+@pytest.mark.parametrize("partitions", [table(NVS, FACTORY, VFS), b"\xff" * 0xC00])
+def test_what_lies_before_the_file_system_is_not_taken_for_it(
+    partitions, memory, tmp_path, capsys
+):
+    """An app that fills its partition to the last byte."""
+    content = bytearray(dump(memory, partitions))
+    content[0x1F0000:0x200000] = random.Random(3).randbytes(0x10000)
+    path = tmp_path / "dump.bin"
+    path.write_bytes(content)
+    code, told, _ = run(capsys, "flash", "from-dump", str(path), "--json")
+    facts = json.loads(told)
+    assert code == 0 and (facts["offset"], facts["file_systems"]) == (0x200000, 1)
+    assert open_source(path).files() == {"data/sessions/s_x_00000001.log": 30}
+
+
 def test_a_dump_without_a_file_system(tmp_path, capsys):
     path = tmp_path / "dump.bin"
     path.write_bytes(dump(b"", table(NVS, FACTORY, VFS)))

@@ -456,7 +456,9 @@ def test_chat_by_url(web: WebBoard) -> None:
     none = upyclaw("chat", "--url", "http://127.0.0.1:1/#0123", "--once", "x")
     assert none.returncode == 1
     assert "No board answers at http://127.0.0.1:1/" in none.stderr
-    assert upyclaw("chat", "--url", "192.168.1.20", "--once", "x").returncode == 2
+    for link in ("192.168.1.20", "http://[x/#1", "http://127.0.0.1:99999/#1", "http://:80/#1"):
+        bad = upyclaw("chat", "--url", link, "--once", "x")
+        assert bad.returncode == 2 and "is no link to a board's page" in bad.stderr, link
     for text in (wrong.stderr, none.stderr, done.stderr):
         assert "Traceback" not in text
         assert web.owner not in text

@@ -236,8 +236,10 @@ def test_token_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
     assert Tokens().owner(made["token"]) == "desk"
     assert run.invoke(command, ["token", "list"]).output.split() == ["desk", "shelf"]
-    run.invoke(command, ["token", "remove", "desk"])
+    again = run.invoke(command, ["token", "add", "desk"])
+    assert "the old one is worth nothing" in again.stderr
     assert Tokens().owner(made["token"]) is None
+    run.invoke(command, ["token", "remove", "desk"])
     for arguments in (["token", "remove", "desk"], ["token", "add", "a b"], []):
         assert isinstance(run.invoke(command, arguments).exception, UserError)
     run.invoke(command, ["token", "remove", "shelf"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -38,12 +39,16 @@ class WebClient:
     relay = None
 
     def __init__(self, url: str) -> None:
-        parts = urlsplit(url)
-        if parts.scheme not in ("http", "ws") or not parts.netloc or not parts.fragment:
+        try:
+            parts = urlsplit(url)
+            web = parts.scheme in ("http", "ws") and parts.port != 0  # reading the port checks it
+            if not (web and parts.hostname and parts.fragment):
+                raise ValueError
+        except ValueError:
             raise UserError(
                 f"{url!r} is no link to a board's page; it looks like http://192.168.1.20/#TOKEN "
                 "and stands on the board's serial line."
-            )
+            ) from None
         self.port = f"http://{parts.netloc}/"
         self.hello: dict[str, Any] = {}
         self.last: TurnResult | None = None
@@ -76,8 +81,10 @@ class WebClient:
             await ws.send(json.dumps({"op": "login", "token": self._token}))
             hello = json.loads(await asyncio.wait_for(ws.recv(), timeout))
         except (OSError, asyncio.TimeoutError, ValueError, websockets.WebSocketException) as error:
+            number = getattr(error, "errno", None) or 0
+            why = os.strerror(number) if number > 0 else getattr(error, "strerror", None) or error
             raise UserError(
-                f"No board answers at {self.port} ({error or 'no answer'}); check the address, "
+                f"No board answers at {self.port} ({why or 'no answer'}); check the address, "
                 "and that not more than four pages are open.",
                 1,
             ) from None

@@ -50,7 +50,7 @@ def command(
         return
     if not port and not listen:
         raise UserError("upyclaw relay needs --port P or --listen ADDR, or both.")
-    console = Console(stderr=True, highlight=False)
+    console = Console(stderr=True, highlight=False, soft_wrap=True)
     config = load_config()
     for hint in config.hints:
         console.print(escape(hint), style="yellow")
@@ -161,12 +161,17 @@ def token() -> None:
 @options.json_document
 def token_add(name: str, as_json: bool) -> None:
     """Make a token for the board NAME and print it, this once."""
+    again = name in Tokens().names()
     made = Tokens().add(name)
+    if again:
+        click.echo(f"{name} had a token; the old one is worth nothing from now on.", err=True)
     if as_json:
         click.echo(json.dumps({"name": name, "token": made}))
     else:
         click.echo(made)
-        click.echo("Put it into the board's settings as model.api_key.", err=True)
+        click.echo(
+            "Put it into the board's settings as model.api_key (docs/network.md).", err=True
+        )
 
 
 @token.command("list")

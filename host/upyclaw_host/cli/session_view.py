@@ -132,6 +132,7 @@ def print_checks(catalog: Catalog, checked: Sequence[tuple[Session, list[Finding
         print_findings(found, indent=2)
     total = len(checked)
     verdict = f"{bad} of {total} with faults" if bad else f"{total} checked, no faults"
+    verdict = verdict if total else "it holds no sessions yet, so nothing was checked"
     console.print(f"{catalog.label}: {verdict}.", markup=False, soft_wrap=True)
 
 

@@ -58,7 +58,7 @@ def search(data: bytes) -> Dump:
     for at in range(0, len(data), _STEP):
         if at < end:
             continue
-        geometry = _starts_here(data, at)
+        geometry = None if at + _STEP in names else _starts_here(data, at)
         if geometry is not None:
             missing = max(0, at + geometry.size - len(data))
             found.append(FileSystem(names.get(at, ""), at, geometry, missing))
@@ -81,12 +81,11 @@ def _starts_here(data: bytes, at: int) -> Geometry | None:
     """A file system whose first block is at `at`.
 
     Its superblock pair are the blocks 0 and 1. The word is looked for in both, because one of
-    them may be damaged; block 1 of a file system does not begin another one.
+    them may be damaged; block 1 of a file system does not begin another one, and a block before a
+    whole pair (the end of an app, for one) does not belong to it.
     """
     head = data[at : at + _SUPERBLOCK_END]
-    if head[8:16] == b"littlefs":
-        return find_superblock(head)
-    second = head[_STEP : _STEP + 16]
-    if second[8:16] == b"littlefs" and head[:_STEP].strip(b"\xff"):
+    words = [data[at + n * _STEP + 8 : at + n * _STEP + 16] == b"littlefs" for n in range(3)]
+    if words[0] or (words[1] and not words[2] and head[:_STEP].strip(b"\xff")):
         return find_superblock(head)
     return None
