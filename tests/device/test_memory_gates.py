@@ -3,38 +3,12 @@
 import json
 import os
 
+from given import shared
+from remembered import case, contents, fresh, vectors
+
 from upyclaw.compat import json_loads
 from upyclaw.memory import filter, gates, quote, safety, spot
 from upyclaw.memory import reply as answers
-from upyclaw.memory.store import MemoryStore
-
-
-def data(name):
-    with open(os.getenv("UPYCLAW_TEST_DATA") + "/memory/" + name, "rb") as f:
-        return json_loads(f.read())
-
-
-def golden(name):
-    shared = os.getenv("UPYCLAW_SHARED")
-    if not shared:
-        print("SKIP: no golden data here")
-        return None
-    with open(shared + "/golden/" + name, "rb") as f:
-        return json_loads(f.read())
-
-
-def case(id, name):
-    for entry in data("cases.json")[id]:
-        if entry["name"] == name:
-            return entry["input"], entry["expected"]
-
-
-def fresh(root, now=1796026877):
-    return MemoryStore(root + "/memory", clock=lambda: now)
-
-
-def contents(store):
-    return [item["content"] for item in store.items()]
 
 
 def what(results):
@@ -53,19 +27,19 @@ def fact(content, *tags, **more):
 
 
 def test_filter_vectors():
-    vectors = data("filter.json")
-    for line in vectors["lines"]:
+    given = vectors("filter.json")
+    for line in given["lines"]:
         assert filter.why_not(line["text"]) == line["skip"], line
-    for line in vectors["orders"]:
+    for line in given["orders"]:
         assert list(spot.order(line["text"])) == [line["kind"], line["what"]], line
-    assert len(vectors["lines"]) > 100
+    assert len(given["lines"]) > 100
 
 
 def test_json_vectors():
-    vectors = golden("vectors/llm_json_parse.json")
-    if vectors is None:
+    text = shared("golden/vectors/llm_json_parse.json")
+    if text is None:
         return
-    for v in vectors:
+    for v in json_loads(text):
         found = [x for x in answers.find_json(v["reply"])]
         if v["parsed"] and v["parsed"][0] in "{[":
             assert found[0] == json_loads(v["parsed"]), v
@@ -75,10 +49,10 @@ def test_json_vectors():
 
 
 def test_note_vectors():
-    vectors = golden("vectors/stage_note_format.json")
-    if vectors is None:
+    text = shared("golden/vectors/stage_note_format.json")
+    if text is None:
         return
-    for v in vectors:
+    for v in json_loads(text):
         if not v["list"].endswith("\n"):
             labels = v["list"].split("\n") if v["list"] else []
             assert gates.note(labels) == v["note"], v
@@ -86,7 +60,7 @@ def test_note_vectors():
 
 def test_replies_of_weak_models(root):
     # B02
-    for entry in data("cases.json")["B02"]:
+    for entry in vectors("cases.json")["B02"]:
         store = fresh(root + "/" + entry["name"])
         given = entry["input"]
         text = given["llm_reply_text"]
@@ -389,12 +363,12 @@ def test_forgotten_meanwhile(root):
 
 
 def test_golden_extractions(root):
-    steps = golden("longterm/m_extract/scenario.json")
-    if steps is None:
+    text = shared("golden/longterm/m_extract/scenario.json")
+    if text is None:
         return
     store = fresh(root)
     n = 0
-    for step in steps["steps"]:
+    for step in json_loads(text)["steps"]:
         if step["op"] != "extract" or step["llm_reply"] is None:
             continue
         n += 1

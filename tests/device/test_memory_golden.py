@@ -2,15 +2,12 @@
 
 import os
 
+from stored import read
+
 from upyclaw.compat import json_loads
 from upyclaw.memory.store import MemoryStore
 
 SHARED = os.getenv("UPYCLAW_SHARED")
-
-
-def read(path):
-    with open(path, "rb") as f:
-        return f.read()
 
 
 def folder(root, name):

@@ -3,6 +3,9 @@
 import gc
 import os
 
+from remembered import contents
+from stored import read, write
+
 from upyclaw.memory.store import MemoryStore
 from upyclaw.storage.files import StorageError, size
 
@@ -22,20 +25,6 @@ def fresh(root, now=1796026877, **more):
 
 def again(store):
     return MemoryStore(store.root, clock=store.clock)
-
-
-def contents(store):
-    return [item["content"] for item in store.items()]
-
-
-def read(path):
-    with open(path, "rb") as f:
-        return f.read()
-
-
-def write(path, data):
-    with open(path, "wb") as f:
-        f.write(data)
 
 
 def test_store_and_read_back(root):

@@ -1,27 +1,14 @@
 """The memory's word rules: folding, normal form, duplicates, fields."""
 
-import os
+from given import shared
+from remembered import vectors
 
 from upyclaw.compat import json_loads
 from upyclaw.memory import cuts, dedupe, keys, record, render, terms, text
 
 
-def data(name):
-    with open(os.getenv("UPYCLAW_TEST_DATA") + "/memory/" + name, "rb") as f:
-        return json_loads(f.read())
-
-
-def golden(name):
-    shared = os.getenv("UPYCLAW_SHARED")
-    if not shared:
-        print("SKIP: no golden data here")
-        return None
-    with open(shared + "/golden/" + name, "rb") as f:
-        return f.read()
-
-
 def test_duplicate_pairs():
-    pairs = data("dedupe.json")
+    pairs = vectors("dedupe.json")
     assert len(pairs) >= 150
     for pair in pairs:
         old = pair["existing"]
@@ -31,7 +18,7 @@ def test_duplicate_pairs():
 
 
 def test_index_numbers_never_hide_a_relative():
-    for pair in data("dedupe.json"):
+    for pair in vectors("dedupe.json"):
         a = keys.keys(pair["existing"])
         b = keys.keys(pair["incoming"])
         if pair["relation"] == "same":
@@ -42,7 +29,7 @@ def test_index_numbers_never_hide_a_relative():
 
 def test_the_rule_is_the_same_seen_from_the_other_side():
     back = {"same": "same", "refines": "covered", "covered": "refines", "": ""}
-    for pair in data("dedupe.json"):
+    for pair in vectors("dedupe.json"):
         got = dedupe.relation(pair["incoming"], pair["existing"])
         assert got == back[pair["relation"]], pair
 
@@ -76,7 +63,7 @@ def test_terms():
 
 
 def test_metadata_vectors():
-    raw = golden("vectors/metadata_normalise.json")
+    raw = shared("golden/vectors/metadata_normalise.json")
     if raw is None:
         return
     checked = 0

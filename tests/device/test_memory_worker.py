@@ -2,30 +2,15 @@
 
 import asyncio
 import json
-import os
+
+from remembered import contents, fresh
 
 from upyclaw.compat import json_loads, ticks_diff, ticks_ms
 from upyclaw.memory import context, orders, prompt
 from upyclaw.memory.profile import LIMIT, Profile
-from upyclaw.memory.store import MemoryStore
 from upyclaw.memory.tools import memory_tools
 from upyclaw.memory.worker import Worker
 from upyclaw.storage.files import StorageError
-
-
-def case(id, name):
-    with open(os.getenv("UPYCLAW_TEST_DATA") + "/memory/cases.json", "rb") as f:
-        for entry in json_loads(f.read())[id]:
-            if entry["name"] == name:
-                return entry["input"], entry["expected"]
-
-
-def fresh(root, now=1796026877):
-    return MemoryStore(root + "/memory", clock=lambda: now)
-
-
-def contents(store):
-    return [item["content"] for item in store.items()]
 
 
 class Model:
@@ -291,7 +276,8 @@ async def test_tools(root):
     turn.labels = []
 
     async def call(name, **args):
-        return json_loads((await tools[name].run(args, turn)).encode())
+        answer = await tools[name].run(args, turn)
+        return json_loads(answer.encode() if isinstance(answer, str) else bytes(answer))
 
     for tool in tools.values():
         assert json_loads(tool.schema)["type"] == "object" and len(tool.description) < 300

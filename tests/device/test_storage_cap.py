@@ -1,7 +1,8 @@
 """Tool results get one cap: short, clean, and honest about what is left out (B05, B53)."""
 
 import json
-import os
+
+from given import shared
 
 from upyclaw.storage import json_escape
 from upyclaw.storage.cap import LIMIT, cap_result
@@ -57,12 +58,10 @@ def test_long_words_that_are_no_base64_stay():
 
 
 def test_cases_of_b53_and_b05():
-    shared = os.getenv("UPYCLAW_SHARED")
-    if not shared:
-        print("SKIP: no case files here")
+    text = shared("cases/B53.json")
+    if text is None:
         return
-    with open(shared + "/cases/B53.json") as f:
-        cases = {c["name"]: c for c in json.load(f)["cases"]}
+    cases = {c["name"]: c for c in json.loads(text)["cases"]}
     unit = cases["base64"]["input"]["tool_result"]
     size = cases["base64"]["input"]["repeat_to_bytes"]
     head, tail = unit.split(",")

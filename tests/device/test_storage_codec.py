@@ -1,14 +1,14 @@
 """Names, texts and escapes are the reference's (golden vectors), and always strict UTF-8."""
 
 import json
-import os
+
+from given import kept
 
 from upyclaw.storage import codec
 
 
 def _vectors(name):
-    with open(os.getenv("UPYCLAW_TEST_DATA") + "/golden/vectors/" + name) as f:
-        return json.load(f)
+    return json.loads(kept("golden/vectors/" + name))
 
 
 def test_file_names_are_those_of_the_reference():

@@ -4,6 +4,9 @@ out."""
 import json
 import os
 
+from given import shared
+from stored import put, read, record, write
+
 from upyclaw.storage import (
     FINAL,
     RESULT,
@@ -16,24 +19,6 @@ from upyclaw.storage import (
 )
 
 SID = "chat:web:big"
-
-
-def read(path):
-    try:
-        with open(path, "rb") as f:
-            return f.read()
-    except OSError:
-        return None
-
-
-def record(session, i):
-    return b"".join(bytes(c) for c in session.chunks(i, bytearray(200)))
-
-
-def put(session, rtype, data):
-    session.begin(rtype)
-    session.write(data)
-    session.end()
 
 
 def final(n):
@@ -93,20 +78,16 @@ def check_messages(session):
 
 
 def golden_pair(folder, name):
-    shared = os.getenv("UPYCLAW_SHARED")
-    if not shared:
-        print("SKIP: no golden folders here")
-        return None
-    base = shared + "/golden/sessions/" + folder + "/" + name
-    return read(base), read(base + ".idx")
+    base = "golden/sessions/" + folder + "/" + name
+    data = shared(base)
+    return data and (data, shared(base + ".idx"))
 
 
 def load_pair(root, pair, sid, limit=153600):
     store = SessionStore(root + "/s", limit=limit)
     path = store.root + "/" + session_file_name(sid)
     for end, data in (("", pair[0]), (".idx", pair[1])):
-        with open(path + end, "wb") as f:
-            f.write(data)
+        write(path + end, data)
     return store.open(sid)
 
 

@@ -8,6 +8,9 @@ import json
 import os
 import struct
 
+from given import shared
+from stored import lines, read, record, records, write
+
 from upyclaw.storage import FINAL, USER, SessionStore, session_file_name, user_record
 from upyclaw.storage.codec import IDX_HEADER
 
@@ -24,33 +27,6 @@ LOSSLESS = (
 SILENT = 5
 # Only the JSON of one record is damaged: seen when it is read, not when the session is opened.
 UNSEEN = "invalid_json_same_length json_trailing_garbage nul_inside_record".split()
-
-
-def read(path):
-    try:
-        with open(path, "rb") as f:
-            return f.read()
-    except OSError:
-        return None
-
-
-def write(path, data):
-    if data is not None:
-        with open(path, "wb") as f:
-            f.write(data)
-
-
-def record(session, i):
-    return b"".join(bytes(c) for c in session.chunks(i, bytearray(40)))
-
-
-def records(session):
-    return [record(session, i) for i in range(session.count)]
-
-
-def lines(data):
-    out = (data or b"").split(b"\n")
-    return out[:-1]
 
 
 def check(root, data, idx, label, want=None):
@@ -220,18 +196,15 @@ def test_records_with_line_ends_are_kept_by_a_good_idx(root):
 
 
 def test_reference_crash_windows(root):
-    shared = os.getenv("UPYCLAW_SHARED")
-    if not shared:
-        print("SKIP: no golden folders here")
+    table = shared("golden/sessions/g2_crash_windows/crash_table.json")
+    if table is None:
         return
-    d3 = shared + "/golden/sessions/d3_compaction_shapes/"
+    d3 = "golden/sessions/d3_compaction_shapes/"
     name = "s_shape_9dc3d926.log"
-    old = read(d3 + "before/" + name)
-    old_idx = read(d3 + "before/" + name + ".idx")
-    new = read(d3 + "after/" + name)
-    new_idx = read(d3 + "after/" + name + ".idx")
-    with open(shared + "/golden/sessions/g2_crash_windows/crash_table.json") as f:
-        table = json.load(f)
+    old = shared(d3 + "before/" + name)
+    old_idx = shared(d3 + "before/" + name + ".idx")
+    new = shared(d3 + "after/" + name)
+    new_idx = shared(d3 + "after/" + name + ".idx")
     # `before` lacks the final record of the compacting call.
     final = lines(new)[-1] + b"\n"
     old_idx += struct.pack("<IIBB", len(old), len(final), FINAL, 1)
@@ -252,7 +225,7 @@ def test_reference_crash_windows(root):
         "recreate_data_truncated_idx_not": (b"", old_idx),
     }
     path = root + "/" + session_file_name(SID)
-    for row in table:
+    for row in json.loads(table):
         data, idx = states[row["case"]]
         write(path, data)
         write(path + ".idx", idx)

@@ -7,6 +7,8 @@ import gc
 import os
 import sys
 
+from stored import put, record, records
+
 from upyclaw.storage import (
     FINAL,
     RESULT,
@@ -96,21 +98,6 @@ def need_micropython():
     if not MICROPYTHON:
         print("SKIP: needs a block device")
     return MICROPYTHON
-
-
-def record(s, i):
-    return b"".join(bytes(c) for c in s.chunks(i, bytearray(64)))
-
-
-def records(s):
-    return [record(s, i) for i in range(s.count)]
-
-
-def put(s, rtype, data):
-    s.begin(rtype)
-    for i in range(0, len(data), 40):
-        s.write(data[i : i + 40])
-    s.end()
 
 
 def answer(n, size=300):

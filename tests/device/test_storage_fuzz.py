@@ -3,6 +3,7 @@
 import os
 
 from dice import Dice
+from stored import lines, read, write
 
 from upyclaw.storage import FINAL, SessionStore, session_file_name, user_record
 from upyclaw.storage.chatmap import ChatMap
@@ -11,19 +12,6 @@ CHAT = "chat:serial:usb"
 SID = CHAT + ":default_01"
 ROUNDS = 250
 TIMEOUT = 180
-
-
-def read(path):
-    try:
-        with open(path, "rb") as f:
-            return f.read()
-    except OSError:
-        return b""
-
-
-def write(path, data):
-    with open(path, "wb") as f:
-        f.write(data)
 
 
 def damage(dice, data):
@@ -52,10 +40,6 @@ def turn(session, n):
     session.write(b'{"role":"assistant","content":"answer %d"}' % n)
     session.end()
     session.finish()
-
-
-def lines(data):
-    return data.split(b"\n")[:-1]
 
 
 def test_damaged_files_of_a_session(root):

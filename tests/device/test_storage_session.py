@@ -3,20 +3,11 @@
 import json
 import os
 
+from stored import put, record
+
 from upyclaw.storage import FINAL, RESULT, TOOL, USER, SessionStore, StorageError, user_record
 
 SID = "chat:serial:local:default_01"
-
-
-def record(session, i, size=32):
-    return b"".join(bytes(c) for c in session.chunks(i, bytearray(size)))
-
-
-def put(session, rtype, data, piece=17):
-    session.begin(rtype)
-    for i in range(0, len(data), piece):
-        session.write(data[i : i + piece])
-    session.end()
 
 
 def turn(session, text, answer):
