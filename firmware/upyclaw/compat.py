@@ -199,7 +199,8 @@ def utf8_clean(data):
     A surrogate pair in two three-byte sequences is joined (B06).
     `bytes.decode(errors=)` is ignored on MicroPython, hence by hand.
     """
-    data = bytes(data)
+    if not isinstance(data, bytes):
+        data = bytes(data)
     if not MICROPYTHON or not _lax_utf8(data):
         try:
             return data.decode()

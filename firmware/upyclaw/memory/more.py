@@ -50,6 +50,16 @@ def labels(memory):
                     break
 
 
+def carried(memory, label):
+    """True if an item carries `label`."""
+    table = memory.open().table
+    label_id = table.find_label(hash30(label))
+    for i in range(table.n if label_id else 0):
+        if table.is_live(i) and table.has_label(i, label_id):
+            return True
+    return False
+
+
 def catalogue(memory):
     """Yield the label list for a prompt: `- <label>` lines, oldest first, at most 2,048 bytes.
 
@@ -171,6 +181,7 @@ METHODS = {
     "lines": lines,
     "items": items,
     "labels": labels,
+    "carried": carried,
     "catalogue": catalogue,
     "recall": recall,
     "pin": pin,

@@ -31,6 +31,8 @@ class MemoryTool:
 
             return REFUSED
         try:
+            # What is loaded now must not come to lie between garbage.
+            collect()
             from .toolwork import work
 
             return work(self.name, self._target, args, context)

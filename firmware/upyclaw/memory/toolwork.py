@@ -7,7 +7,6 @@ Owns: the frame of an answer. Reading is in toolread.py, writing in toolwrite.py
 from ..compat import collect
 from ..storage.files import StorageError
 from . import drop_all
-from .render import quote
 
 REFUSED = (
     '{"ok":false,"error":"refused","message":"This turn has read text that is not the user\'s;'
@@ -34,6 +33,8 @@ def work(name, target, args, context):
 
 def failed(error, message="", code=""):
     """The answer to a call that did nothing."""
+    from .render import quote
+
     return '{"ok":false,"error":%s%s%s}' % (
         quote(error),
         ',"message":' + quote(message) if message else "",

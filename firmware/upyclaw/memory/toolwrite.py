@@ -4,7 +4,6 @@ Owns: what the model may change, and the form of the answers. What is true is de
 """
 
 from .cuts import clean
-from .render import quote
 from .toolwork import failed, free, strings
 
 
@@ -20,6 +19,9 @@ def change(name, target, args, context):
 
 
 def _done(action, changed, id, labels):
+    # Not at the top: what is imported there stays while the store is changed.
+    from .render import quote
+
     return '{"ok":true,"action":"%s","changed":%s,"memory_id":%s%s}' % (
         action,
         "true" if changed else "false",
@@ -97,4 +99,7 @@ def _profile(root, args):
     from .profile import Profile
 
     Profile(root).edit(name, old, text)
+    free()
+    from .render import quote
+
     return '{"ok":true,"action":"profile_update","changed":true,"file":%s}' % quote(name)

@@ -38,10 +38,10 @@ def _looks_base64(data, start, end):
 
 def _without_blobs(data, limit):
     # The text with marks for data: URLs and base64, until `limit` bytes of it; and where it
-    # stopped.
-    out = bytearray()
-    i = 0
-    while i < len(data) and len(out) <= limit:
+    # stopped. Mostly there is nothing to mark, and `data` itself will do.
+    out = None
+    i = n = 0
+    while i < len(data) and n <= limit:
         end = _token_end(data, i)
         at = data.find(b"base64,", i, end)
         url = data.find(b"data:", i, end if at < 0 else at)
@@ -52,11 +52,16 @@ def _without_blobs(data, limit):
             piece = _mark(end - i)
         if not piece:
             end = min(end + 1, len(data), i + limit + 4)
-            out.extend(data[i:end])
+            n += end - i
+            if out is not None:
+                out.extend(data[i:end])
         else:
+            if out is None:
+                out = bytearray(data[:i])
             out.extend(piece)
+            n = len(out)
         i = end
-    return out, i
+    return (data if i == len(data) else data[:i]) if out is None else out, i
 
 
 def cap_result(data, limit=LIMIT):
@@ -66,12 +71,14 @@ def cap_result(data, limit=LIMIT):
     `… [57,344 bytes left out]`, cut at a character; bytes that are not UTF-8 become U+FFFD.
     `limit` is at least 64.
     """
+    given = data
     data = data.encode() if isinstance(data, str) else bytes(data)
     text, stop = _without_blobs(data, limit)
     rest = len(data) - stop
-    shown = utf8_clean(text[: limit + 4]).encode()
-    if not rest and len(text) <= limit and len(shown) <= limit:
-        return shown.decode()
+    shown = utf8_clean(text if len(text) <= limit else text[: limit + 4])
+    if not rest and len(text) <= limit and (shown == given or len(shown.encode()) <= limit):
+        return shown
+    shown = shown.encode()
     keep = utf8_cut(shown, limit - 40)
     left = max(len(text), len(shown)) - keep + rest
     return shown[:keep].decode() + "… [{:,} bytes left out]".format(left)

@@ -3,7 +3,8 @@
 name         ASCII letters, digits, `_`, `-`; at most 64 characters
 description  one or two sentences for the model
 schema       JSON schema of the arguments, as bytes
-async run(args, context) -> str    `args` is a dict, `context` what the agent passes on
+async run(args, context)    `args` is a dict, `context` what the agent passes on; gives the result
+             as str, or as UTF-8 in bytes, bytearray or memoryview
 
 and, if it wants, `seconds`: how long it may take (default 20).
 """

@@ -21,10 +21,10 @@ def failure(sentence):
 async def run_call(registry, call, context=None):
     """Run `call` (name, arguments, problem). Returns (text, is_error); the text is clean, at most
     4 KB and never empty. CancelledError passes through, nothing else does."""
+    text, bad = await _run(registry, call, context)
     from upyclaw.storage.cap import cap_result
 
     unload("upyclaw.storage.cap")
-    text, bad = await _run(registry, call, context)
     text = cap_result(text)
     return text if text.strip() else "(no output)", bad
 
@@ -45,6 +45,6 @@ async def _run(registry, call, context):
         return failure("There is not enough memory for {}.".format(call.name)), True
     except Exception as e:
         return failure("{}: {}".format(type(e).__name__, e)[:200]), True
-    if not isinstance(result, (str, bytes, bytearray)):
+    if not isinstance(result, (str, bytes, bytearray, memoryview)):
         result = json.dumps(result) if result is not None else ""
     return result, False
