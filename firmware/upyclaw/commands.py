@@ -4,7 +4,7 @@ Owns their names and wording. Works through the agent's sessions; must not call 
 when the first command comes.
 """
 
-from upyclaw.compat import mem_free, unix_time
+from upyclaw.compat import civil_time, mem_free, unix_time
 from upyclaw.storage import StorageError
 
 HELP = (
@@ -45,8 +45,8 @@ def run(agent, chat, line):
 
 def _session(agent, chat, words):
     chats = agent.map(chat)
-    verb = words[0] if words else ""
-    if len(words) == 1:
+    verb = words[0] if words else "list"
+    if len(words) < 2:
         if verb == "list":
             return True, _list(agent, chats)
         if verb == "info":
@@ -125,5 +125,6 @@ def _status(agent, chat):
         if states["last"]:
             out.append("last failure: " + states["last"])
     now = unix_time()
-    out.append("clock: {}".format("Unix time {}".format(now) if now else "not set"))
+    day = "{:04}-{:02}-{:02} {:02}:{:02}:{:02} UTC".format(*civil_time(now)[:6])
+    out.append("clock: " + (day if now else "not set"))
     return "\n".join(out)

@@ -21,7 +21,7 @@ def run(agent, chat, name, rest):
         return False, "Guests do not see the long-term memory of this board."
     if name == "/context":
         return True, _context(agent, chat, rest)
-    verb, _, rest = rest.partition(" ")
+    verb, _, rest = (rest or ("list" if name == "/memory" else "show")).partition(" ")
     rest = rest.strip()
     try:
         if name == "/profile":

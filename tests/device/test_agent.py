@@ -270,6 +270,9 @@ async def test_blank_lines_and_unknown_commands(root):
     assert (await ask(agent, "   "))[0]["ok"]
     fields, sink = await ask(agent, "/nonsense")
     assert not fields["ok"] and "/help" in sink.words
+    for line in ("/session", "/session list"):
+        fields, sink = await ask(agent, line)
+        assert fields["ok"] and sink.words.startswith("Sessions:")
     assert model.requests == [] and agent.session(CHAT).count == 0
 
 

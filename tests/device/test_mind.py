@@ -224,6 +224,7 @@ async def test_commands(root):
     assert id in sink.words
     for line, words in (
         ("/memory list", "garage code"),
+        ("/memory", "garage code"),
         ("/memory search garage", id),
         ("/memory show " + id, "source: manual"),
         ("/memory why " + id, "from manual"),
@@ -234,6 +235,7 @@ async def test_commands(root):
         ("/memory forget " + id, "Forgotten"),
         ("/memory list", "Nothing"),
         ("/profile show", "soul.md"),
+        ("/profile", "soul.md"),
         ("/profile edit user Name: Ada", "Written"),
         ("/profile show user", "Ada"),
         ("/profile reset user", "default"),
@@ -241,7 +243,7 @@ async def test_commands(root):
     ):
         fields, sink = await board.say(line)
         assert fields["ok"] and words in sink.words, (line, sink.words)
-    for line in ("/memory", "/memory show nothing", "/profile show nobody", "/memory pin x"):
+    for line in ("/memory store", "/memory show nothing", "/profile show nobody", "/memory pin x"):
         fields, sink = await board.say(line)
         assert not fields["ok"] and sink.words, line
     assert board.model.asked == {"chat": [], "extract": []}
