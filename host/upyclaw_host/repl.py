@@ -15,7 +15,6 @@ import io
 import struct
 import time
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any
 
 import serial
@@ -161,12 +160,7 @@ class Repl:
     def __enter__(self) -> Repl:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
     # -- code ----------------------------------------------------------------------------------

@@ -10,13 +10,13 @@ import asyncio
 import contextlib
 import json
 import random
-import re
 import time
 from collections.abc import Callable
 from typing import Any
 
 from upyclaw_host import __version__
 from upyclaw_host.errors import UserError
+from upyclaw_host.link.diagnosis import no_answer, not_ours
 from upyclaw_host.link.engine import STREAMS, VERSION, Engine
 from upyclaw_host.link.ports import SerialTransport, Transport
 from upyclaw_host.link.records import Hooks, Stats
@@ -28,8 +28,6 @@ MESSAGE_LIMIT = 8 * 1024 * 1024
 
 _HELLOS = 3  # attempts while the board restarts in between
 _PROMPT = b">>>"
-# The first traceback: "File" lines, then the error.
-_CRASH = re.compile(r"Traceback[^\n]*\n(?:\s*File [^\n]*\n)+(?P<error>[^\n]*)")
 
 
 class LinkDown(UserError):
@@ -215,7 +213,7 @@ class HostLink:
             now = loop.time()
             if now - start > timeout:
                 engine.close()
-                raise self._no_answer(engine.stats.rx_bytes > heard, timeout)
+                raise no_answer(self.name, engine.stats.rx_bytes > heard, self._said(), timeout)
             if engine.partial.rstrip().endswith(_PROMPT):
                 if restarted is None:
                     # Tools such as mpremote leave the board at its prompt with our app stopped.
@@ -228,7 +226,7 @@ class HostLink:
                     self._write(b"\x04")
                 elif now - restarted > 0.5:
                     engine.close()
-                    raise self._not_ours()
+                    raise not_ours(self.name, self._said())
             elif not nudged and now - start > 1.2 and engine.stats.rx_bytes == heard:
                 # A tool may have left it in the raw REPL, which says nothing: Ctrl-B leaves that.
                 nudged = True
@@ -243,33 +241,10 @@ class HostLink:
         self.error = None
         self.closed.clear()
 
-    def _not_ours(self) -> UserError:
-        """The prompt came again after a restart: no firmware, or one that fails."""
-        text = bytes(self._engine.seen).decode("utf-8", "replace")
-        crash = _CRASH.search(text)
-        if crash and "upyclaw/" in crash.group():
-            return UserError(
-                f"upyclaw on the board at {self.name} fails to start ({crash['error'].strip()}): "
-                "install the firmware again."
-            )
-        return UserError(
-            f"The board on {self.name} runs MicroPython but not upyclaw: "
-            f"put it there with `upyclaw install --port {self.name}`."
-        )
-
-    def _no_answer(self, heard: bool, timeout: float) -> UserError:
-        if not heard:
-            return UserError(
-                f"No answer from {self.name} within {timeout:.0f} s: is the board powered, does "
-                "it run upyclaw, and is nothing else using it?"
-            )
-        tail = bytes(self._engine.seen) + self._engine.partial
-        words = tail.decode("utf-8", "replace").strip().splitlines()
-        last = words[-1][:60] if words else ""
-        return UserError(
-            f"What answers on {self.name} is not upyclaw (it said {last!r}): check the port and "
-            "the baud rate, or put the firmware on the board with `upyclaw install`."
-        )
+    def _said(self) -> str:
+        """The last that came and was no frame."""
+        data = bytes(self._engine.seen) + self._engine.partial
+        return data.decode("utf-8", "replace")
 
     async def _ask(self, op: str, message: dict[str, Any], timeout: float) -> dict[str, Any]:
         answer: asyncio.Future[dict[str, Any]] = self._loop.create_future()
