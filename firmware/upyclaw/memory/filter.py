@@ -40,6 +40,14 @@ _REQUEST = (
     " schreibe schreib übersetze erkläre zeig zeige sag nenne mach öffne écris traduis explique"
     " escribe traduce explica dime напиши переведи объясни покажи расскажи скажи "
 )
+# Orders how the assistant shall speak or behave begin so, behind a please.
+_MANNER = (
+    "always answer|always reply|always respond|always speak|never answer|never reply"
+    "|answer in |answer me in |reply in |reply to me in |respond in |speak like |talk like "
+    "|act like |pretend |be more |be less |stop being |antworte |sprich "
+    "|以后请用|以后请你用|以後請用|以后你用|以后都用|请用|請用|请你用|请始终|假装你|扮演"
+)
+_TO_ME_CJK = "回答我|回复我|跟我|和我|对我|给我"
 _REQUEST_CJK = (
     "请|請|帮我|幫我|给我|給我|翻译|翻譯|写一|寫一|打开|打開|关闭|關閉|播放|告诉我|告訴我|"
     "解释|解釋|总结|總結|讲一个|说一下|介绍|推荐|计算|查一下|搜索"
@@ -67,14 +75,39 @@ def why_not(text):
     letters = 0
     for c in points(rest.encode()):
         letters += 2 if is_cjk(c) else (97 <= c | 32 <= 122 or c > 0xBF)
-    if letters < 4:
+    if letters < 4 and not _tells_number(rest):
         return "small talk"
     if all([_is_request(p) for p in pieces]):
         return "request"
     return None
 
 
+def _tells_number(text):
+    """True for `I'm 36`, which has few letters but tells something."""
+    for c in text.encode():
+        if 48 <= c <= 57:
+            return is_self(text)
+    return False
+
+
+def _is_manner(piece):
+    """True for an order how the assistant shall speak or behave that tells nothing else: `Always
+    answer me in rhymes`, but not `Answer in German, I am from Munich`."""
+    folded = fold(piece)
+    for word in ("please ", "from now on", "bitte ", "ab jetzt "):
+        if folded.startswith(word):
+            folded = folded[len(word) :].lstrip(" ,")
+    for word in _MANNER.split("|"):
+        if folded.startswith(word):
+            for me in _TO_ME_CJK.split("|"):
+                folded = folded.replace(me, "")
+            return not is_self(" ".join([w for w in folded.split() if w not in ("me", "mir")]))
+    return False
+
+
 def _is_request(piece):
+    if _is_manner(piece):
+        return True
     if order_in(piece)[0] or is_self(
         piece.replace("帮我", "").replace("给我", "").replace("告诉我", "")
     ):

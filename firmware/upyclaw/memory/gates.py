@@ -126,9 +126,12 @@ def _free():
 
 def _keep(store, fact, said, intent, offered):
     content, tags, keywords, same, replaces = fact
+    if intent == "replace":
+        # What is corrected is named under either word.
+        replaces, same = replaces + same, []
     for id in same:
-        # A model that calls a new fact known would lose it: it must at least speak of the same.
-        if (offered is None or id in offered) and _same_matter(store, id, content):
+        # A model that calls a new fact known would lose it.
+        if (offered is None or id in offered) and _says_same(store, id, content):
             store.touch(store.find(id), False)
             return Result("same", "says the same as a stored item", content, id)
     target = ""
@@ -158,10 +161,10 @@ def _keep(store, fact, said, intent, offered):
     return Result("refined", "adds to an item", content, id, labels)
 
 
-def _same_matter(store, id, content):
-    from .match import same_matter
+def _says_same(store, id, content):
+    from .match import says_same
 
-    return same_matter(store, id, content)
+    return says_same(store, id, content)
 
 
 def _corrected(store, content, tags, said):

@@ -151,6 +151,10 @@ _ORDER_INSIDE = (
     "the assistant should|the assistant must|assistant to |the assistant's|wants the assistant"
     "|wants the ai|wants you to"
     "|wants the bot|previous instructions|system prompt|希望助手|要求助手|让助手|希望你|要求你"
+    # How a model tells it as if it were a fact about the user.
+    "|wants answers|wants replies|wants responses|prefers answers|prefers replies"
+    "|prefers responses|answers in |replies in |responses in |wants to be answered"
+    "|文回答|语回答|文回复|语回复|的回答|的回复"
 )
 
 

@@ -1,0 +1,135 @@
+"""Long-term memory in talks as people have them: lines, what a model answers to them, what must be
+kept. The replies are written by hand, in the ways that models answer."""
+
+import json
+import os
+
+from upyclaw.compat import json_loads
+from upyclaw.memory import filter, gates, similar, spot
+from upyclaw.memory.store import MemoryStore
+
+
+def data():
+    with open(os.getenv("UPYCLAW_TEST_DATA") + "/memory/talks.json", "rb") as f:
+        return json_loads(f.read())
+
+
+def known_as(store, part):
+    """Id of the one item whose content holds `part`."""
+    found = [item["id"] for item in store.items() if part in item["content"]]
+    assert len(found) == 1, (part, found)
+    return found[0]
+
+
+def answer(store, given):
+    """The reply's text: in it `<part>` stands for the id of the item that holds `part`."""
+    text = json.dumps(given)
+    for name in ("same", "replaces", "forgets"):
+        for entry in [given] + given.get("memories", []):
+            for part in (entry.get(name) or "").split("|"):
+                if part[:1] == "<":
+                    text = text.replace(json.dumps(part)[1:-1], known_as(store, part[1:-1]))
+    return text
+
+
+def line(store, turn):
+    """One line of a talk through filter, offer and gates; what became of it."""
+    said = turn["said"]
+    why = filter.why_not(said)
+    if "reply" not in turn:
+        assert why, said
+        return []
+    assert not why and spot.order(said)[0] != "store", (said, why)
+    offered = [id for id, _ in similar.similar(store, said)]
+    results = gates.apply(store, answer(store, turn["reply"]), said, offered)
+    assert results is not None, said
+    return [result.what for result in results]
+
+
+def test_talks(root):
+    talks = data()
+    assert len(talks) >= 3
+    for number, talk in enumerate(talks):
+        store = MemoryStore(root + "/%d" % number, clock=lambda: 1796026877)
+        for turn in talk["turns"]:
+            assert line(store, turn) == turn["what"], turn["said"]
+        store = MemoryStore(root + "/%d" % number, clock=lambda: 1796026877)
+        assert [item["content"] for item in store.items()] == talk["kept"], talk["name"]
+        store.sleep()
+
+
+def test_few_letters_that_tell_something():
+    for text in ("I'm 36.", "I'm 5'9", "我36岁", "我 36", "Ich bin 4."):
+        assert filter.why_not(text) is None, text
+    for text in ("ok 2", "36", "7:15?", "1, 2, 3", "1"):
+        assert filter.why_not(text) in ("small talk", "question"), text
+
+
+def test_orders_about_manner_need_no_model():
+    for text in (
+        "Always answer me in rhymes.",
+        "From now on, answer in German!",
+        "Please be more formal",
+        "Antworte mir immer auf Deutsch",
+        "以后请用英文回答我",
+        "请你用简短的话跟我说",
+    ):
+        assert filter.why_not(text) == "request", text
+    # They tell something beside.
+    for text in (
+        "Answer in German, I am from Munich.",
+        "Always answer in German. I am from Munich.",
+        "From now on I work in Bonn.",
+        "From now on you can reach my sister in Oslo",
+        "请用英文回答，我是美国人",
+        "以后请叫我小明",
+        "Call me Addie.",
+        "You're right, Tom has two dogs.",
+        "Be it as it may, Tom has two dogs",
+    ):
+        assert filter.why_not(text) is None, text
+
+
+def test_orders_told_as_facts_stay_out(root):
+    store = MemoryStore(root, clock=lambda: 1796026877)
+    for said, content in (
+        ("I want you to answer in rhymes", "User wants answers in rhymes"),
+        (
+            "I like it when you answer in short sentences",
+            "User prefers answers in short sentences",
+        ),
+        ("我希望你用英文回答", "用户希望用英文回答"),
+        ("我更喜欢简短的回答", "用户喜欢简短的回答"),
+    ):
+        text = json.dumps({"memories": [{"content": content, "tags": ["style"]}]})
+        results = gates.apply(store, text, said)
+        assert [result.what for result in results] == ["dropped"], content
+    for content in ("User answers the phone at work", "用户回答了三个问题"):
+        text = json.dumps({"memories": [{"content": content, "tags": ["work"]}]})
+        results = gates.apply(store, text, "I answer the phone at work. 我回答了三个问题")
+        assert [result.what for result in results] == ["stored"], content
+
+
+def test_a_changed_number_or_name_is_not_the_same(root):
+    store = MemoryStore(root, clock=lambda: 1796026877)
+
+    def told(said, content, id, **more):
+        more["memories"] = [{"content": content, "tags": ["x"], "same": id}]
+        return [r.what for r in gates.apply(store, json.dumps(more), said, [id])]
+
+    phone = store.store("Lena's phone number is 040 123456", "phone")[1]
+    home = store.store("User's sister Lena lives in Oslo", "family")[1]
+    age = store.store("用户的女儿5岁", "家庭")[1]
+    assert told("It is 040 123456", "Lena's phone number is 040 123456.", phone) == ["same"]
+    assert told("My sister is in Oslo", "The sister of User lives in Oslo", home) == ["same"]
+    assert told("Lena has 040 123999 now", "Lena's phone number is 040 123999", phone) == [
+        "stored"
+    ]
+    assert told("Lena moved to Bergen", "User's sister Lena lives in Bergen", home) == ["stored"]
+    assert told("我的女儿6岁了", "用户的女儿6岁", age) == ["stored"]
+    # With the intent to correct, the item so named is the one that is corrected.
+    change = {"intent": "replace"}
+    assert told("Lena lives in Rome", "Lena lives in Rome", home, **change) == ["replaced"]
+    assert store.get(home)["content"] == "Lena lives in Rome"
+    assert told("我的女儿7岁了", "用户的女儿7岁", age, **change) == ["replaced"]
+    assert store.get(age)["content"] == "用户的女儿7岁"
