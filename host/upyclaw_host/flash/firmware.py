@@ -25,7 +25,6 @@ import platformdirs
 
 from upyclaw_host import resources
 from upyclaw_host.boards import BoardSpec, load_board
-from upyclaw_host.flash import shorten
 from upyclaw_host.flash.extra import EXTRA_PACKAGES
 from upyclaw_host.flash.image import DEFAULT_BLOCKS, Image, create_image, open_image
 from upyclaw_host.flash.join import join
@@ -48,9 +47,8 @@ class FirmwareSource:
     package: Path = field(default_factory=resources.device_package)
 
 
-def _compiled(source: Path, name: str, arch: str, text: str | None = None) -> bytes:
-    """`source` as .mpy, or `text` made of it; mpy-cross is a process a file."""
-    content = source.read_bytes() if text is None else b"\0" + text.encode()
+def _compiled(source: Path, name: str, arch: str, text: str) -> bytes:
+    """`text`, which was made of `source`, as .mpy; mpy-cross is a process a file."""
     how = f"{DEFAULT_OPTIMISE}\0{name}\0{arch}\0{_compiler()}\0"
 
     def make() -> bytes:
@@ -59,7 +57,7 @@ def _compiled(source: Path, name: str, arch: str, text: str | None = None) -> by
             compile_file(source, target, name=name, arch=arch, text=text)
             return target.read_bytes()
 
-    return _kept(make, how.encode(), Path(shorten.__file__).read_bytes(), content)
+    return _kept(make, how.encode(), text.encode())
 
 
 def _joined(texts: Mapping[str, str]) -> dict[str, str]:

@@ -13,9 +13,9 @@ from collections import Counter
 from collections.abc import Iterator
 
 from upyclaw_host.errors import UserError
+from upyclaw_host.flash.names import short_names
 
 _PRIVATE = re.compile(r"_[A-Za-z]\w*(?<!__)")
-_ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 # Where a syntax tree keeps names.
 _FIELDS = ("id", "attr", "name", "arg")
 
@@ -42,8 +42,8 @@ def shorten(source: str, filename: str) -> str:
     # `_NAME = const(...)` is folded by the compiler and takes no string.
     kept = {name for name in used if name.isupper() and _is_const(tree, name)}
     order = [name for name, _ in used.most_common() if name not in kept]
-    taken = {name for _, _, name in _names(tree)} & set(_short_names(len(order)))
-    short = (name for name in _short_names(len(order) + len(taken)) if name not in taken)
+    taken = {name for _, _, name in _names(tree)}
+    short = (name for name in short_names() if name not in taken)
     mapping = dict(zip(order, short, strict=False))
     for node, field, name in list(_names(tree)):
         setattr(node, field, mapping.get(name, name))
@@ -91,10 +91,3 @@ def _is_const(tree: ast.Module, name: str) -> bool:
         and getattr(node.value.func, "id", "") == "const"
         for node in tree.body
     )
-
-
-def _short_names(count: int) -> list[str]:
-    """`count` names: `_a` .. `_z`, then `_aa` .."""
-    names = ["_" + a for a in _ALPHABET]
-    names += ["_" + a + b for a in _ALPHABET for b in _ALPHABET]
-    return names[:count]
