@@ -3,7 +3,7 @@
 import json
 import os
 
-from upyclaw.storage import FINAL, SessionStore, user_record
+from upyclaw.storage import FINAL, FlashFull, SessionStore, files, user_record
 from upyclaw.storage.chatmap import ChatMap, map_file_name, valid_alias
 
 KEY = "chat:telegram:42"
@@ -148,3 +148,24 @@ def test_maps_of_the_reference_are_read(root):
         assert [a for a, _ in chats.list()] == value["sessions"]
         assert chats.current()[0] == value["current_alias"]
         assert chats.take_notices() == []
+
+
+def test_a_first_start_on_a_full_flash(root):
+    """The chat has a session to speak of, though its map cannot be written yet."""
+    store = SessionStore(root)
+    chats = ChatMap(store, KEY)
+    write = files.write_file
+
+    def full(path, text):
+        raise FlashFull("The flash is full.")
+
+    files.write_file = full
+    try:
+        assert chats.current() == ("default_01", KEY + ":default_01")
+        assert chats.list() == [("default_01", True)]
+        assert chats.new("x")[0] is False
+    finally:
+        files.write_file = write
+    assert chats.new("x")[0]
+    again = ChatMap(SessionStore(root), KEY)
+    assert again.list() == [("default_01", False), ("x", True)]

@@ -64,7 +64,12 @@ class ChatMap:
     def current(self):
         """(alias, session id) of the current session; a chat without one gets `default_01`."""
         if not self.aliases:
-            self.put([FIRST], FIRST)
+            try:
+                self.put([FIRST], FIRST)
+            except files.FlashFull:
+                # The board still says hello; that a turn is not saved is said with the turn.
+                self.aliases = [FIRST]
+                self.alias = FIRST
         return self.alias, self.sid(self.alias)
 
     def sid(self, alias):
