@@ -5,7 +5,7 @@ Loaded for a change and dropped again. One append makes a change whole: what end
 evicted one, a twin) goes into the same write as what begins one, so a cut leaves both or neither.
 """
 
-from ..compat import collect, const
+from ..compat import const
 from ..storage.files import StorageError, close, wrap
 from . import drop, record, render
 from .cuts import clean, cut, hash30
@@ -17,15 +17,10 @@ PIN_LIMIT = const(64)
 _WASTE = const(12288)
 
 
-def store(memory, content, tags, keywords, source, memory_id):
-    """See MemoryStore.store."""
-    _writable(memory)
-    content, tags, keywords = _normal(content, tags, keywords)
-    memory_id = render.normal_id(memory_id)
-    if memory_id and memory.find(memory_id) >= 0:
-        changed, labels = update(memory, memory_id, content, tags, keywords, source)
-        return ("refined" if changed else "same"), memory_id, labels
-    how, slot, *index = _relate(memory, content)
+def store(memory, content, tags, keywords, source, memory_id, found):
+    """See MemoryStore.store. `content` is clean, `found` is what relate.relate says of it."""
+    tags, keywords = _normal(content, tags, keywords)
+    how, slot, *index = found
     if how == "same" or how == "covered":
         memory.touch(slot, False)
         item = memory.item(slot)
@@ -39,21 +34,15 @@ def store(memory, content, tags, keywords, source, memory_id):
     return _add(memory, (content, tags, keywords, source), memory_id, index)
 
 
-def update(memory, id, content, tags, keywords, source):
-    """See MemoryStore.update."""
-    _writable(memory)
-    slot = memory.find(id)
-    if slot < 0:
-        return None
+def update(memory, slot, content, tags, keywords, source, found):
+    """See MemoryStore.update; `content` and `found` as for `store`."""
     old = memory.item(slot)
-    content, tags, keywords = _normal(
-        content or old["content"], tags or old["tags"], keywords or old["keywords"]
-    )
+    tags, keywords = _normal(content, tags or old["tags"], keywords or old["keywords"])
     source = cut(clean(source), record.SOURCE) or old["source"]
     fields = (content, tags, keywords, source)
     if fields == (old["content"], old["tags"], old["keywords"], old["source"]):
         return False, record.labels_of(tags)
-    how, twin, *index = _relate(memory, content, slot)
+    how, twin, *index = found
     if how != "same":
         twin = -1
     else:
@@ -64,7 +53,6 @@ def update(memory, id, content, tags, keywords, source):
 
 def pin(memory, id, on):
     """See MemoryStore.pin."""
-    _writable(memory)
     slot = memory.find(id)
     table = memory.table
     if slot < 0 or (on and table.pinned() >= PIN_LIMIT):
@@ -81,30 +69,9 @@ def pin(memory, id, on):
     return True
 
 
-def _relate(memory, content, but=-1):
-    """relate.relate; its code is gone before the writing begins."""
-    from .relate import relate
-
-    found = relate(memory, content, but)
-    del relate
-    for name in ("relate", "dedupe", "keys", "norm", "text"):
-        drop(name)
-    collect()
-    return found
-
-
-def _writable(memory):
-    if memory.readonly:
-        raise StorageError("This memory was opened for reading only.")
-    memory.open()
-
-
 def _normal(content, tags, keywords):
-    content = cut(clean(content), record.CONTENT).strip(" ")
-    if not content:
-        raise ValueError("content is required")
     tags = render.normal_tags(tags)
-    return content, tags, render.normal_keywords(keywords, content, tags)
+    return tags, render.normal_keywords(keywords, content, tags)
 
 
 def _label_ids(table, tags):

@@ -5,7 +5,6 @@ called.
 """
 
 from ..compat import const, ticks_ms
-from ..storage.files import StorageError
 from . import drop, drop_all, record
 from .cuts import hash30
 
@@ -123,6 +122,7 @@ def recall(memory, labels, limit=RECALL_LIMIT):
 
 def pin(memory, id, on=True):
     """Pin an item (never evicted) or let it go. False: no such item, or too many pins."""
+    memory.writable()
     from . import change
 
     out = change.pin(memory, id, on)
@@ -135,8 +135,7 @@ def forget(memory, id):
 
     Returns its labels, or None if there is no such item. The digest keeps the id alone (B25).
     """
-    if memory.readonly:
-        raise StorageError("This memory was opened for reading only.")
+    memory.writable()
     slot = memory.find(id)
     if slot < 0:
         return None
