@@ -15,15 +15,16 @@ _RULES = (
     b"- Take only lasting facts that the message itself states about the user: who they are, "
     b"their people, animals, things, home, work, health, habits, tastes, dates, plans. Nothing "
     b"guessed, nothing that only the lists below say.\n"
-    b"- Questions, requests, greetings, small talk and matters of the moment give "
-    b'"memories":[].\n'
+    b"- Questions, requests, text to translate or edit, greetings, small talk and matters of the"
+    b' moment give "memories":[].\n'
     b"- How the assistant shall speak, behave or be called is no memory.\n"
     b"- At most 3 memories. content: one short plain sentence that begins with the user or the "
-    b"thing, in the language of the message. tags: 1 or 2 short labels, one of the list below "
-    b"where it fits, nothing vague like preference. keywords: 1 to 3 words of the message.\n"
-    b'- If a stored item below already says it, add "same":"<its id>". If the message corrects or '
-    b'changes a stored item, set "intent":"replace" and add "replaces":"<its id>"; content is the '
-    b"new fact alone.\n"
+    b"thing, in the language of the message, never translated. tags: 1 or 2 short labels, one of "
+    b"the list below where it fits, nothing vague like preference. keywords: 1 to 3 words of the "
+    b"message.\n"
+    b'- If a stored item below says all of it already, add "same":"<its id>". If the message '
+    b'changes what was so before (a number, name, place, taste), set "intent":"replace" and add '
+    b'"replaces":"<id of the old item>" if it is below; content is the new fact alone.\n'
     b"- If the user wants something forgotten: "
     b'{"intent":"forget","memories":[],"forgets":["<id>"]}.\n'
 )
