@@ -12,6 +12,10 @@ STAMP := $(VENV)/.ready
 setup: $(STAMP)
 
 $(STAMP): pyproject.toml constraints.txt Makefile
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 14))' || \
+	  { echo 'upyclaw needs Python 3.10 to 3.14: make setup PYTHON=/path/to/python3'; exit 1; } >&2
+	@$(PYTHON) -c 'import ensurepip, venv' || \
+	  { echo 'This Python has no venv. Debian, Ubuntu: sudo apt install python3-venv'; exit 1; } >&2
 	$(PYTHON) -m venv $(VENV)
 	$(PY) -m pip install --quiet --upgrade pip -c constraints.txt
 	$(PY) -m pip install --quiet -c constraints.txt -e '.[dev]'
