@@ -98,13 +98,18 @@ def test_orders_told_as_facts_stay_out(root):
             "I like it when you answer in short sentences",
             "User prefers answers in short sentences",
         ),
+        ("Short answers, please, I am busy", "The user prefers short answers"),
         ("我希望你用英文回答", "用户希望用英文回答"),
         ("我更喜欢简短的回答", "用户喜欢简短的回答"),
     ):
         text = json.dumps({"memories": [{"content": content, "tags": ["style"]}]})
         results = gates.apply(store, text, said)
         assert [result.what for result in results] == ["dropped"], content
-    for content in ("User answers the phone at work", "用户回答了三个问题"):
+    for content in (
+        "User answers the phone at work",
+        "User prefers the phone at work",
+        "用户回答了三个问题",
+    ):
         text = json.dumps({"memories": [{"content": content, "tags": ["work"]}]})
         results = gates.apply(store, text, "I answer the phone at work. 我回答了三个问题")
         assert [result.what for result in results] == ["stored"], content

@@ -151,10 +151,7 @@ _ORDER_INSIDE = (
     "the assistant should|the assistant must|assistant to |the assistant's|wants the assistant"
     "|wants the ai|wants you to"
     "|wants the bot|previous instructions|system prompt|希望助手|要求助手|让助手|希望你|要求你"
-    # How a model tells it as if it were a fact about the user.
-    "|wants answers|wants replies|wants responses|prefers answers|prefers replies"
-    "|prefers responses|answers in |replies in |responses in |wants to be answered"
-    "|文回答|语回答|文回复|语回复|的回答|的回复"
+    "|wants to be answered|文回答|语回答|文回复|语回复|的回答|的回复"
 )
 
 
@@ -167,4 +164,7 @@ def is_order(text):
     for inside in _ORDER_INSIDE.split("|"):
         if inside in folded:
             return True
+    # Told as if it were a fact: "User prefers short answers".
+    if " wants " in folded or " prefers " in folded:
+        return " answers" in folded or " replies" in folded or " responses" in folded
     return False
