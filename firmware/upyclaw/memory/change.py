@@ -74,10 +74,6 @@ def _normal(content, tags, keywords):
     return tags, render.normal_keywords(keywords, content, tags)
 
 
-def _label_ids(table, tags):
-    return [table.add_label(hash30(label)) for label in record.labels_of(tags)]
-
-
 def _new_id(memory):
     """`mem-<seconds>-<number>`, always above the highest so far, whatever the clock says."""
     seconds, number = memory.last_id
@@ -89,22 +85,29 @@ def _new_id(memory):
     return "mem-%d-%04d" % memory.last_id
 
 
-def _add(memory, fields, memory_id, index):
+def _item(memory, fields, id, created, count, pinned):
+    """An item that changed just now; `created` None: it did not exist before."""
     content, tags, keywords, source = fields
     now = memory.now()
-    table = memory.table
-    item = {
-        "id": memory_id or _new_id(memory),
+    return {
+        "id": id,
         "source": cut(clean(source), record.SOURCE),
         "content": content,
         "tags": tags,
         "keywords": keywords,
-        "created_at": now,
+        "created_at": now if created is None else created,
         "updated_at": now,
-        "access_count": 0,
+        "access_count": count,
         "deleted": False,
-        "summary_ids": _label_ids(table, tags),
+        "summary_ids": [memory.table.add_label(hash30(label)) for label in record.labels_of(tags)],
+        "pinned": pinned,
     }
+
+
+def _add(memory, fields, memory_id, index):
+    content, tags = fields[:2]
+    table = memory.table
+    item = _item(memory, fields, memory_id or _new_id(memory), None, 0, False)
     line = render.to_line(render.fit(item))
     cold = -1
     end = b""
@@ -112,7 +115,7 @@ def _add(memory, fields, memory_id, index):
         cold, score = table.coldest(memory.clock())
         if cold >= 0:
             cold_id = memory.id_of(cold)
-            end = render.tombstone(cold_id, now)
+            end = render.tombstone(cold_id, item["updated_at"])
     # The room in RAM first: a record on flash must not be missing in the index.
     i = table.add()
     try:
@@ -139,21 +142,10 @@ def _add(memory, fields, memory_id, index):
 
 def _rewrite(memory, slot, old, fields, index, twin=-1):
     """Append the changed form of the item in `slot`; `twin` (a slot) is ended with it."""
-    content, tags, keywords, source = fields
+    content = fields[0]
     table = memory.table
-    item = {
-        "id": old["id"],
-        "source": cut(clean(source), record.SOURCE),
-        "content": content,
-        "tags": tags,
-        "keywords": keywords,
-        "created_at": old["created_at"],
-        "updated_at": memory.now(),
-        "access_count": table.count[slot],
-        "deleted": False,
-        "summary_ids": _label_ids(table, tags),
-        "pinned": table.flags[slot] & PINNED != 0,
-    }
+    pinned = table.flags[slot] & PINNED != 0
+    item = _item(memory, fields, old["id"], old["created_at"], table.count[slot], pinned)
     line = render.to_line(render.fit(item))
     end = b""
     if twin >= 0:
