@@ -7,7 +7,6 @@ model client that takes the body and answers nothing. The source is never writte
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import json
 import tempfile
 import time
@@ -106,13 +105,9 @@ def read_settings(source: Source, folder: Path) -> tuple[dict[str, Any], list[st
     from upyclaw import config
 
     place = folder / CONFIG
-    paths = source.files()
-    with contextlib.suppress(UserError):
-        # A live board lists the files below /data only.
-        if CONFIG in paths or not any(path.startswith("data/") for path in paths) or source.live:
-            data = source.read(CONFIG) if CONFIG in paths or source.live else b""
-            if data:
-                place.write_bytes(data)
+    data = source.optional(CONFIG)
+    if data:
+        place.write_bytes(data)
     settings, problems = config.load(place.as_posix())
     return settings, [one.replace(place.as_posix(), "/" + CONFIG) for one in problems]
 

@@ -27,6 +27,12 @@ class Source(FileSource, Protocol):
     `short-copy` for a copy that broke off, which is not damage on the device).
     """
 
+    def optional(self, path: str) -> bytes | None:
+        """Content of a file that may be missing: None then, and nothing in `findings`."""
+
+    def room(self) -> tuple[int, int] | None:
+        """Free and all bytes of the board's flash; None where only files are."""
+
     def close(self) -> None:
         """Let go of a port or a file."""
 
@@ -65,6 +71,13 @@ class DirectorySource:
             text = f"can't be read: {error.strerror}"
             self.findings.append(Finding(path, None, "unreadable", text, Severity.ERROR))
             return b""
+
+    def optional(self, path: str) -> bytes | None:
+        """Content of a file, None if there is none."""
+        return self.read(path) if path in self.files() else None
+
+    def room(self) -> None:
+        """A directory is no flash."""
 
     def close(self) -> None:
         """Nothing to let go of."""

@@ -245,5 +245,20 @@ class ImageSource:
             self._unreadable(path, done, str(error))
         return b"".join(parts)
 
+    def optional(self, path: str) -> bytes | None:
+        """Content of a file, None if there is none."""
+        return self.read(path) if path in self.files() else None
+
+    def room(self) -> tuple[int, int] | None:
+        """Free and all bytes; None if LittleFS cannot count them."""
+        try:
+            used = self._fs.used_block_count if self._fs is not None else None
+        except LittleFSError:
+            used = None
+        if used is None:
+            return None
+        block = self.geometry.block_size
+        return (self.geometry.block_count - int(used)) * block, self.geometry.size
+
     def close(self) -> None:
         """Nothing to let go of."""

@@ -7,7 +7,7 @@ board's program stops while its files are read and starts again at the end.
 from __future__ import annotations
 
 from upyclaw_host.formats.findings import Finding, Severity
-from upyclaw_host.repl import Repl
+from upyclaw_host.repl import OnBoard, Repl
 
 _TRIES = 3
 _FOLDER = "/data"
@@ -41,6 +41,19 @@ class PortSource:
         text = f"short copy: {_TRIES} times {len(data)} bytes came that are not the board's"
         self.findings.append(Finding(path, len(data), "short-copy", text, Severity.ERROR))
         return data
+
+    def optional(self, path: str) -> bytes | None:
+        """Content of a file, also one above `/data`; None if there is none."""
+        try:
+            return self.read(path)
+        except OnBoard:
+            return None
+
+    def room(self) -> tuple[int, int]:
+        """Free and all bytes, as the board's file system tells them."""
+        told = self._repl.run("import os\nprint(*os.statvfs('/')[:4])").split()
+        block, _, blocks, free = (int(word) for word in told)
+        return free * block, blocks * block
 
     def close(self) -> None:
         """Start the board's program again and let go of the port."""

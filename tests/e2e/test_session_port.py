@@ -42,3 +42,13 @@ def test_a_live_board_is_read_and_checked(filled, capsys):
     messages = json.loads(out)
     assert [m["role"] for m in messages] == ["user", "assistant"]
     assert messages[0]["content"] == "今天天气？" and messages[1]["content"] == "sunny " * 2000
+
+
+def test_the_doctor_at_a_live_board(filled, capsys):
+    with pytest.raises(SystemExit) as stop:
+        main(["doctor", "--port", filled.port, "--json"])
+    told = {one["what"]: one for one in json.loads(capsys.readouterr().out)["checks"]}
+    assert not stop.value.code, told
+    assert "1 session with 2 records" in told["sessions"]["says"]
+    assert "KB are free" in told["flash"]["says"] and told["firmware"]["state"] == "fine"
+    assert _run(capsys, "ls", "--port", filled.port)[0] == 0

@@ -25,6 +25,7 @@ _COMMANDS = {
     "wifi": "wifi",
     "backup": "backup",
     "restore": "restore",
+    "doctor": "doctor",
     "bench": "bench",
 }
 
