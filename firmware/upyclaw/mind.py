@@ -67,7 +67,10 @@ class Mind:
         """The tools of memory and profile, for the registry."""
         from upyclaw.memory.tools import memory_tools
 
-        return memory_tools(self.store, self.profile())
+        tools = memory_tools(self.store, self.root)
+        del memory_tools
+        self.store.sleep()
+        return tools
 
     def obey(self, text):
         """Carry out an order to the memory in the user's line (`Remember: ...`): its Answer, or

@@ -264,7 +264,7 @@ def test_orders(root):
 
 async def test_tools(root):
     store = fresh(root, 1700000060)
-    tools = {tool.name: tool for tool in memory_tools(store, Profile(root + "/memory"))}
+    tools = {tool.name: tool for tool in memory_tools(store, root + "/memory")}
 
     class Turn:
         untrusted = False

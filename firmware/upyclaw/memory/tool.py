@@ -6,7 +6,7 @@ takes what was stored, so that it is not extracted again) and `labels` (a list o
 """
 
 from ..compat import collect
-from . import drop_all
+from . import drop, drop_all
 
 
 class MemoryTool:
@@ -14,15 +14,28 @@ class MemoryTool:
 
     trusted = True
 
-    def __init__(self, target, name, writes, description, properties, required=""):
+    def __init__(self, target, name, writes):
         self.name = name
-        self.description = description
-        self.schema = (
-            '{"type":"object","properties":{%s}%s}'
-            % (properties, ',"required":[%s]' % required if required else "")
-        ).encode()
         self._target = target
         self._writes = writes
+
+    @property
+    def description(self):
+        """Words for the model. Read from flash, as the schema is: see `sleep`."""
+        from .tools import description
+
+        return description(self.name)
+
+    @property
+    def schema(self):
+        """JSON schema of the arguments, as bytes."""
+        from .tools import schema
+
+        return schema(self.name)
+
+    def sleep(self):
+        """Give back the heap of the words."""
+        drop("tools")
 
     async def run(self, args, context):
         """Carry out the call. The answer is JSON text, failures included."""

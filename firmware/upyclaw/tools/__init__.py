@@ -6,5 +6,6 @@ schema       JSON schema of the arguments, as bytes
 async run(args, context)    `args` is a dict, `context` what the agent passes on; gives the result
              as str, or as UTF-8 in bytes, bytearray or memoryview
 
-and, if it wants, `seconds`: how long it may take (default 20).
+and, if it wants, `seconds`: how long it may take (default 20), and `sleep()`, called when the
+description and the schema have been sent.
 """

@@ -11,11 +11,13 @@ class Registry:
 
     def __init__(self, tools=()):
         self._tools = []
+        self._size = 0
         for tool in tools:
             self.add(tool)
 
     def add(self, tool):
         """Add `tool`; one of the same name is replaced."""
+        self._size = 0
         for i in range(len(self._tools)):
             if self._tools[i].name == tool.name:
                 self._tools[i] = tool
@@ -45,10 +47,15 @@ class Registry:
                 + tool.schema
                 + b"}}"
             )
+        for tool in self._tools:
+            if hasattr(tool, "sleep"):
+                tool.sleep()
 
     def size(self):
         """Bytes the tools take in a request."""
-        total = 0
-        for data in self.schemas():
-            total += len(data) + 1
-        return total
+        if not self._size:
+            total = 0
+            for data in self.schemas():
+                total += len(data) + 1
+            self._size = total
+        return self._size
