@@ -1,23 +1,29 @@
-"""A simulated board for benchmarks: fresh flash, scripted model, a session of a given size."""
+"""A simulated board for benchmarks: fresh flash, scripted model, a session of a given size.
+
+Owns the set-up and how the heap of a turn is measured on it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 import json
 import tempfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 from upyclaw_host.chat import ChatClient
 from upyclaw_host.config import load_config
+from upyclaw_host.errors import UserError
 from upyclaw_host.flash.image import open_image
 from upyclaw_host.relay import Relay, Served, make_provider
 from upyclaw_host.sim import SimBoard, build_flash
 
 SESSION_ID = "chat:serial:usb:default_01"
 SESSIONS = "/data/sessions"
+REPLY = "A short answer. " * 40
 
 
 def session_files(total: int, records: int) -> dict[str, bytes]:
@@ -49,12 +55,24 @@ def session_files(total: int, records: int) -> dict[str, bytes]:
         return {path.name: path.read_bytes() for path in Path(folder).iterdir() if path.is_file()}
 
 
-def script_line(reply: str, delay_ms: int = 0) -> str:
-    """A script (see `--provider script:FILE`) that answers every question with `reply`."""
+def on_flash(session: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Path -> content of the files of a session (`session_files`)."""
+    return {f"{SESSIONS}/{name}": data for name, data in session.items()}
+
+
+def scripted(reply: str, context: int | None = None) -> Relay:
+    """A model that answers every question with `reply` at once; `context` in tokens."""
     message = {"role": "assistant", "content": reply}
     body = {"choices": [{"index": 0, "message": message, "finish_reason": "stop"}]}
-    line = {"for": "chat", "body": body, "repeat": True, "delay_ms": delay_ms}
-    return json.dumps(line) + "\n"
+    with tempfile.TemporaryDirectory(prefix="upyclaw-bench-") as folder:
+        script = Path(folder) / "script.jsonl"
+        script.write_text(
+            json.dumps({"for": "chat", "body": body, "repeat": True}) + "\n", "utf-8"
+        )
+        provider = make_provider(f"script:{script}", load_config())
+    if context:
+        provider.context = context
+    return Relay(provider)
 
 
 class BenchBoard:
@@ -69,37 +87,76 @@ class BenchBoard:
         """Ask the board with a control message; its answer has the same `op`."""
         return await self.client.link.ask(message, timeout=timeout)
 
+    async def turn(self) -> None:
+        """A question over the cable. Raises UserError if the board does not answer it."""
+        turn = await self.client.turn("Say something.")
+        if not turn.ok:
+            raise UserError(f"The bench's turn failed: {turn.error}", 1)
+
 
 @contextlib.asynccontextmanager
 async def bench_board(
+    relay: Relay | None,
     *,
-    reply: str = "Fine.",
-    session: dict[str, bytes] | None = None,
-    context: int | None = None,
+    board: str = "sim",
+    heap: str | None = None,
+    files: Mapping[str, bytes] | None = None,
+    world: Mapping[str, Any] | None = None,
     baud: int | None = None,
-    delay_ms: int = 0,
 ) -> AsyncIterator[BenchBoard]:
-    """A board on a flash image of its own; every question is answered with `reply`."""
+    """A board on a flash image of its own, with `files` (path -> content) beside the firmware.
+
+    `relay` answers over the cable; None: the PC lends no model. `heap` replaces the board's own
+    size ("256k"). `world`: the Wi-Fi networks around it (boards/sim/simnetwork.py).
+    """
     with tempfile.TemporaryDirectory(prefix="upyclaw-bench-") as folder:
-        flash = Path(folder) / "flash.img"
-        build_flash(flash)
-        if session:
-            with open_image(flash, write=True) as image:
-                for name, data in session.items():
-                    image.write(f"{SESSIONS}/{name}", data)
-        script = Path(folder) / "script.jsonl"
-        script.write_text(script_line(reply, delay_ms), "utf-8")
-        provider = make_provider(f"script:{script}", load_config())
-        if context:
-            provider.context = context
+        flash, networks = Path(folder) / "flash.img", Path(folder) / "world.json"
+        if world is not None:
+            networks.write_text(json.dumps(world), "utf-8")
+        simulated = SimBoard(flash, board, baud=baud, network=networks if world else None)
+        if heap:
+            simulated.spec = dataclasses.replace(simulated.spec, heap=heap)
+        build_flash(flash, blocks=simulated.spec.blocks, board=simulated.spec)
+        with open_image(flash, write=True) as image:
+            for path, data in (files or {}).items():
+                image.write(path, data)
         served: list[Served] = []
-        board = SimBoard(flash, baud=baud)
-        port = await asyncio.to_thread(board.start)
+        port = await asyncio.to_thread(simulated.start)
         try:
-            client = await ChatClient.connect(port, Relay(provider), on_served=served.append)
+            client = await ChatClient.connect(port, relay, on_served=served.append)
             try:
-                yield BenchBoard(board, client, served)
+                yield BenchBoard(simulated, client, served)
             finally:
                 await client.close()
         finally:
-            await asyncio.to_thread(board.stop)
+            await asyncio.to_thread(simulated.stop)
+
+
+async def heap_of_a_turn(
+    bench: BenchBoard, turn: Callable[[], Awaitable[None]] | None = None
+) -> dict[str, int]:
+    """Heap in `turn` (a question over the cable), the second of two: the first loads its code.
+
+    Bytes: the whole heap, free before the turn, the least free in it, the most it took above idle;
+    `samples` is how often the board looked.
+    """
+    turn = turn or bench.turn
+    await turn()
+    await bench.control({"op": "probe", "on": True})
+    await turn()
+    probe = await bench.control({"op": "probe", "on": False})
+    return {
+        "heap": probe["heap"],
+        "free_idle": probe["heap"] - probe["idle"],
+        "lowest_free": probe["heap"] - probe["peak"],
+        "above_idle": probe["peak"] - probe["idle"],
+        "samples": probe["samples"],
+    }
+
+
+def heap_line(step: Mapping[str, Any]) -> str:
+    """What `heap_of_a_turn` found, for people."""
+    return (
+        f"heap {step['heap']:,}, free idle {step['free_idle']:,}, "
+        f"lowest in a turn {step['lowest_free']:,}"
+    )

@@ -14,7 +14,7 @@ import time
 from typing import Any
 
 from upyclaw_host.bench import Progress
-from upyclaw_host.bench.boards import bench_board
+from upyclaw_host.bench.boards import bench_board, scripted
 from upyclaw_host.errors import UserError
 
 TURNS = 20
@@ -35,7 +35,7 @@ async def _run(progress: Progress) -> dict[str, Any]:
 
 async def _measure(baud: int | None, progress: Progress) -> dict[str, float]:
     rows: list[tuple[float, float, float]] = []
-    async with bench_board(baud=baud) as bench:
+    async with bench_board(scripted("Fine."), baud=baud) as bench:
         client = bench.client
         for number in range(TURNS):
             progress(f"{baud or 'unpaced'}: turn {number + 1} of {TURNS}")

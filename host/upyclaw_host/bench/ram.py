@@ -13,9 +13,15 @@ from pathlib import Path
 from typing import Any
 
 from upyclaw_host.bench import Progress, net, web
-from upyclaw_host.bench.boards import bench_board, session_files
+from upyclaw_host.bench.boards import (
+    REPLY,
+    bench_board,
+    heap_of_a_turn,
+    on_flash,
+    scripted,
+    session_files,
+)
 from upyclaw_host.bench.device_run import run_script
-from upyclaw_host.errors import UserError
 
 SESSION_BYTES = 150_000
 RECORDS = 300
@@ -68,31 +74,14 @@ def render_store(result: dict[str, Any]) -> str:
 
 
 async def _run(progress: Progress) -> dict[str, Any]:
-    files = session_files(SESSION_BYTES, RECORDS)
+    files = on_flash(session_files(SESSION_BYTES, RECORDS))
     result: dict[str, Any] = {"limit_above_idle": LIMIT}
-    for name, session in (("empty", None), ("full", files)):
+    for name, session in (("empty", {}), ("full", files)):
         progress(f"a turn with the {name} session")
-        async with bench_board(
-            session=session, context=131072, reply="A short answer. " * 40
-        ) as bench:
-            start = bench.client.hello
-            first = await bench.client.turn("Say something.")
-            if not first.ok:
-                raise UserError(f"The bench's turn failed: {first.error}", 1)
-            await bench.control({"op": "probe", "on": True})
-            turn = await bench.client.turn("And once more?")
-            if not turn.ok:
-                raise UserError(f"The bench's turn failed: {turn.error}", 1)
-            probe = await bench.control({"op": "probe", "on": False})
-            result[name] = {
-                "heap": probe["heap"],
-                "free_after_start": start["heap_free"],
-                "free_idle": probe["heap"] - probe["idle"],
-                "lowest_free": probe["heap"] - probe["peak"],
-                "above_idle": probe["peak"] - probe["idle"],
-                "samples": probe["samples"],
-                "request_bytes": bench.served[-1].received,
-            }
+        async with bench_board(scripted(REPLY, 131072), files=session) as bench:
+            free = bench.client.hello["heap_free"]
+            result[name] = {"free_after_start": free, **await heap_of_a_turn(bench)}
+            result[name]["request_bytes"] = bench.served[-1].received
     return result
 
 

@@ -6,9 +6,8 @@ import asyncio
 from typing import Any
 
 from upyclaw_host.bench import Progress
-from upyclaw_host.bench.boards import bench_board, session_files
+from upyclaw_host.bench.boards import REPLY, bench_board, on_flash, scripted, session_files
 from upyclaw_host.bench.ram import RECORDS, SESSION_BYTES
-from upyclaw_host.errors import UserError
 
 BAUD = 115200
 
@@ -19,17 +18,13 @@ def run(progress: Progress) -> dict[str, Any]:
 
 
 async def _run(progress: Progress) -> dict[str, Any]:
-    files = session_files(SESSION_BYTES, RECORDS)
+    files = on_flash(session_files(SESSION_BYTES, RECORDS))
     result: dict[str, Any] = {"session_bytes": SESSION_BYTES, "records": RECORDS}
     for context in (8192, 131072):
         progress(f"a turn with a context of {context} tokens")
-        async with bench_board(
-            session=files, context=context, reply="A short answer. " * 40
-        ) as bench:
+        async with bench_board(scripted(REPLY, context), files=files) as bench:
             before = bench.client.link.stats.as_dict()
-            turn = await bench.client.turn("Say something.")
-            if not turn.ok:
-                raise UserError(f"The bench's turn failed: {turn.error}", 1)
+            await bench.turn()
             after = bench.client.link.stats.as_dict()
             spent: dict[str, float] = {name: after[name] - before[name] for name in after}
             spent["request_bytes"] = bench.served[-1].received
