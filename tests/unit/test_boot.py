@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+
+from unit.on_micropython import micropython
 
 BOOT = Path(__file__).resolve().parents[2] / "firmware" / "boot.py"
 
@@ -49,14 +49,7 @@ print("cache", Ram.largest)
 def run(prepare: str, tmp_path: Path) -> str:
     script = tmp_path / "port.py"
     script.write_text(PORT.format(boot=str(BOOT), prepare=prepare))
-    result = subprocess.run(
-        [sys.executable, "-m", "micropython_unix", str(script)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    return result.stdout.strip()
+    return micropython(script).strip()
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
+from unit.on_micropython import micropython
 from upyclaw_host.source import open_source
 
 BOOT = Path(__file__).resolve().parents[2] / "firmware" / "boot.py"
@@ -95,14 +94,7 @@ print(json.dumps(rows))
 def test_no_file_stays_hidden(tmp_path: Path) -> None:
     script = tmp_path / "cuts.py"
     script.write_text(SCRIPT.format(boot=str(BOOT), folder=str(tmp_path)))
-    result = subprocess.run(
-        [sys.executable, "-m", "micropython_unix", str(script)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
-    rows = json.loads(result.stdout.strip().splitlines()[-1])
+    rows = json.loads(micropython(script).strip().splitlines()[-1])
     without, mended = ([row[i] for row in rows] for i in (0, 1))
     assert any(cut for cut, _, _ in mended) and not mended[-1][0]
     assert all((whole, listed) == (60, 60) for _, whole, listed in mended), mended

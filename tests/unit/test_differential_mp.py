@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
 import tempfile
 import zlib
 from pathlib import Path
@@ -19,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from unit.formats_help import damage, write_pair
+from unit.on_micropython import micropython
 from upyclaw_host.formats.catalog import load_catalog
 from upyclaw_host.formats.index import RecordType
 from upyclaw_host.formats.messages import dump
@@ -96,14 +95,8 @@ def _play(folder: Path, scenarios: list[dict[str, Any]]) -> list[dict[str, Any]]
     image.write_bytes(b"\xff" * 4096 * 256)
     # Not with escapes: MicroPython reads a pair as two halves (B06).
     todo.write_text(json.dumps(scenarios, ensure_ascii=False), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "micropython_unix", _SCRIPT, image, _FIRMWARE, todo],
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    said = micropython(_SCRIPT, image, _FIRMWARE, todo)
+    return [json.loads(line) for line in said.splitlines()]
 
 
 def _crc(pair: SessionPair) -> int:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from littlefs import LittleFS, UserContext
 
+from unit.on_micropython import micropython
 from upyclaw_host.cli.flash import command as flash_command
 from upyclaw_host.errors import UserError
 from upyclaw_host.flash.firmware import (
@@ -53,13 +52,7 @@ def on_device(image: Path, body: str, files: dict[str, bytes]) -> None:
     script.write_text(
         DEVICE.format(sim=str(sim), image=str(image), wear=str(wear), files=files, body=body)
     )
-    result = subprocess.run(
-        [sys.executable, "-m", "micropython_unix", str(script)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert result.returncode == 0, result.stdout + result.stderr
+    micropython(script)
 
 
 def digest(path: Path) -> str:

@@ -10,13 +10,12 @@ from __future__ import annotations
 import base64
 import json
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from unit.on_micropython import micropython
 from unit.test_memory_formats import _ALL, golden
 from upyclaw_host import memory_work
 from upyclaw_host.flash.image import create_image
@@ -52,15 +51,8 @@ def play(tmp_path: Path, scripts: list[dict[str, Any]]) -> list[tuple[dict[str, 
     image.unlink(missing_ok=True)
     create_image(image, 1024)
     todo.write_text(json.dumps(scripts, ensure_ascii=False), "utf-8")
-    argv = [sys.executable, "-m", "micropython_unix", "-X", "heapsize=8M"]
-    done = subprocess.run(
-        [*argv, str(_SCRIPT), str(image), str(_FIRMWARE), str(todo)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr + done.stdout[-800:]
-    told = [json.loads(one) for one in done.stdout.splitlines()]
+    said = micropython(_SCRIPT, image, _FIRMWARE, todo, heap="8M")
+    told = [json.loads(one) for one in said.splitlines()]
     assert len(told) == len(scripts)
     source = open_source(image)
     paths = source.files()

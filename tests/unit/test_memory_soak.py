@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
-import sys
 from pathlib import Path
 
+from unit.on_micropython import micropython
 from upyclaw_host.formats.memory import FILES, read_memory
 
 _SCRIPT = Path(__file__).with_name("mp_soak.py")
@@ -25,15 +24,7 @@ _ERASES_A_DAY = 4
 
 
 def test_soak(capsys):
-    argv = [sys.executable, "-m", "micropython_unix", "-X", "heapsize=16M"]
-    done = subprocess.run(
-        [*argv, str(_SCRIPT), str(_FIRMWARE), str(_DAYS)],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr + done.stdout[-800:]
-    told = json.loads(done.stdout)
+    told = json.loads(micropython(_SCRIPT, _FIRMWARE, str(_DAYS), heap="16M"))
     what, per_day = told["done"], told["erases"] / told["days"]
     with capsys.disabled():
         print(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -13,6 +12,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from unit.on_micropython import micropython
 from upyclaw.prompt import Request
 from upyclaw.storage.codec import user_record
 
@@ -30,15 +30,8 @@ def under_micropython(cases: list[Any]) -> list[bytes]:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
         json.dump(cases, f)
         f.flush()
-        script = [HERE / "mp_prompt.py", FIRMWARE, HERE.parent / "device", f.name]
-        process = subprocess.run(
-            [sys.executable, "-m", "micropython_unix", *(str(part) for part in script)],
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-    assert process.returncode == 0, process.stdout + process.stderr
-    return [base64.b64decode(line) for line in process.stdout.split()]
+        said = micropython(HERE / "mp_prompt.py", FIRMWARE, HERE.parent / "device", f.name)
+    return [base64.b64decode(line) for line in said.split()]
 
 
 @settings(
