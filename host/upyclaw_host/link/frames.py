@@ -12,7 +12,6 @@ from dataclasses import dataclass
 MARK = b"~u"
 OVERHEAD = 19  # bytes of a data frame beside its payload: head 12, check sum 6, LF
 CONTROL_SIZE = 15
-PROBE_SIZE = 5
 MAX_PAYLOAD = 237  # so that a frame has at most 256 bytes
 
 # first part, last part -> kind

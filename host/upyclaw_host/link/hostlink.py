@@ -86,11 +86,6 @@ class HostLink:
         """Bytes and frames both ways since the port was opened."""
         return self._engine.stats
 
-    @property
-    def in_flight(self) -> int:
-        """Bytes that may lie unread in the board's input buffer."""
-        return self._engine.in_flight
-
     def on(self, stream: int, callback: Callable[[bytes], None]) -> None:
         """Call `callback(message)` for each whole message on `stream`."""
         self._handlers[stream] = callback

@@ -15,7 +15,6 @@ from upyclaw_host.relay.dialect import arguments_text
 from upyclaw_host.relay.errors import ProviderError
 
 MAX_TOKENS = ("max_tokens", "max_completion_tokens")
-EMPTY_CONTENT = ("null", "empty", "omit")
 
 # Fields that may be left out without changing what the user asked for.
 _OPTIONAL = ("temperature", "top_p", "stream_options", "reasoning_content", "parallel_tool_calls")
