@@ -113,6 +113,7 @@ def _add(memory, fields, memory_id, index):
     end = b""
     if table.live >= memory.limit:
         cold, score = table.coldest(memory.clock())
+        drop("rank")
         if cold >= 0:
             cold_id = memory.id_of(cold)
             end = render.tombstone(cold_id, item["updated_at"])

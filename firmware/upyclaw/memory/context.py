@@ -84,9 +84,10 @@ def recalled(store, text, most=3):
 
 
 def _recalled(store, text, most):
+    from .contents import content_of
     from .heat import touch
     from .quote import quoted
-    from .recall import auto, content_of
+    from .recall import auto
 
     slots = auto(store.open(), text, most)
     found = _QUOTE

@@ -1,13 +1,12 @@
-"""What MemoryStore does most: looking at one item, storing one. The rest is in more.py.
+"""What MemoryStore does most: looking at items. The rest is in storing.py and more.py.
 
 Owns: reading the record file through the compact index. Each function is a method of MemoryStore
 (store.py), whose data it works on. Loaded when one is called.
 """
 
-from ..compat import collect
 from ..storage.files import StorageError
-from . import drop, heat, record
-from .cuts import clean, cut, hash30
+from . import heat, record
+from .cuts import hash30
 from .heat import PINNED
 
 
@@ -76,76 +75,11 @@ def touch(memory, slot, access=True):
     heat.touch(memory, slot, access)
 
 
-def store(memory, content, tags="", keywords="", source="manual", memory_id=""):
-    """Store a fact. Returns (how, id, labels); it is on flash when this returns.
-
-    how: "new"; "refined" (an item said less and now says this); "same" (known: only
-    refreshed). An existing `memory_id` is updated. Texts are shortened to the field limits.
-    ValueError if `content` is empty.
-    """
-    writable(memory)
-    content = _content(content)
-    if memory_id:
-        from .render import normal_id
-
-        memory_id = normal_id(memory_id)
-        del normal_id
-        drop("render")
-        if memory_id and memory.find(memory_id) >= 0:
-            changed, labels = update(memory, memory_id, content, tags, keywords, source)
-            return ("refined" if changed else "same"), memory_id, labels
-    found = _relate(memory, content, -1)
-    from . import change
-
-    out = change.store(memory, content, tags, keywords, source, memory_id, found)
-    drop("change")
-    return out
-
-
-def update(memory, id, content="", tags="", keywords="", source=""):
-    """Change an item; empty fields stay. The id and the counts stay too.
-
-    Returns (changed, labels), or None if there is no such item. Another item that says exactly
-    the new content is joined with this one.
-    """
-    writable(memory)
-    slot = memory.find(id)
-    if slot < 0:
-        return None
-    content = _content(content or memory.text_of(slot, b"content"))
-    found = _relate(memory, content, slot)
-    from . import change
-
-    out = change.update(memory, slot, content, tags, keywords, source, found)
-    drop("change")
-    return out
-
-
 def writable(memory):
     """Open the store for a change; StorageError if it is for reading only."""
     if memory.readonly:
         raise StorageError("This memory was opened for reading only.")
     memory.open()
-
-
-def _content(content):
-    content = cut(clean(content), record.CONTENT).strip(" ")
-    if not content:
-        raise ValueError("content is required")
-    return content
-
-
-def _relate(memory, content, but):
-    """relate.relate. Its code is gone before that of the change comes: a chip has no room for
-    both beside a turn."""
-    from .relate import relate
-
-    found = relate(memory, content, but)
-    del relate
-    for name in ("relate", "dedupe", "keys", "norm", "text"):
-        drop(name)
-    collect()
-    return found
 
 
 # What the object offers (store.Lazy): by name, because a text is never shortened for the board.
@@ -159,7 +93,5 @@ METHODS = {
     "get": get,
     "slots": slots,
     "touch": touch,
-    "store": store,
-    "update": update,
     "writable": writable,
 }

@@ -4,7 +4,8 @@ Owns: when that is clear enough to change or forget one (docs/memory.md, "Gates"
 change the store.
 """
 
-from .recall import content_of, search
+from .contents import content_of
+from .recall import search
 from .terms import STOP, shares, terms
 from .text import fold, strip
 

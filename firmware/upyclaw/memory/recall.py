@@ -38,19 +38,6 @@ def _text(line):
     return data[a:c].lower(), b - a
 
 
-def content_of(store, slot):
-    """The content of the item in `slot`, without loading what only other lines need."""
-    line = bytearray(store.table.length[slot])
-    store.read(slot, line)
-    a = line.find(b'"content":"') + 11
-    b = line.find(b'"', a)
-    if a < 11 or not line.startswith(b'{"id":"') or line.find(b"\\", a, b) >= 0:
-        from .record import field
-
-        return field(line, b"content")
-    return utf8_clean(line[a:b])
-
-
 def _letter_before(data, at):
     """True if the character before byte `at` is a letter or digit of a script with blanks."""
     if not at:

@@ -4,6 +4,7 @@ Owns: the quick refusal by the index and the look at the few that remain (dedupe
 Must not change the store.
 """
 
+from .contents import content_of
 from .dedupe import DIFFERENT, SAME, compare, prepare
 from .heat import LIVE
 from .keys import keys, may_refine
@@ -22,7 +23,7 @@ def relate(memory, content, but=-1):
     best = (DIFFERENT, -1)
     new = prepare(content) if near else None
     for i in near:
-        how = compare(prepare(memory.text_of(i, b"content")), new)
+        how = compare(prepare(content_of(memory, i)), new)
         if how == SAME:
             return how, i, key, sig
         if how and not best[0]:

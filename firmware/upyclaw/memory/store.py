@@ -5,9 +5,9 @@
     for slot in store.search("which tea?"): print(store.item(slot))
 
 Owns: what stays in RAM between turns, which is data and next to no code. What the data can do is
-in core.py, more.py, slots.py, rank.py and journal.py, loaded when it is asked for and dropped by
-`sleep`. Must not know about models, sessions or channels. All calls are synchronous: one caller at
-a time changes the store, no await in between (B37).
+in core.py, storing.py, more.py, slots.py, rank.py and journal.py, loaded when it is asked for and
+dropped by `sleep`. Must not know about models, sessions or channels. All calls are synchronous:
+one caller at a time changes the store, no await in between (B37).
 """
 
 from array import array
@@ -97,7 +97,7 @@ class Journal(Lazy):
 
 
 class MemoryStore(Lazy):
-    """The items in folder `root` (made if missing). Further methods: core.py, more.py.
+    """The items in folder `root` (made if missing). Methods: also core.py, storing.py, more.py.
 
     `clock` returns Unix seconds, 0 for unknown. `readonly` never writes: for looking at pulled
     files. Methods raise StorageError (FlashFull on a full flash: what was there stays whole) and
@@ -133,11 +133,15 @@ class MemoryStore(Lazy):
         self.notices = []
 
     def find_method(self, name):
-        """core.py, more.py, seek.py"""
+        """core.py, more.py, seek.py, storing.py"""
         if name == "search":
             from .seek import search
 
             return search
+        if name == "store" or name == "update":
+            from .storing import METHODS as CHANGES
+
+            return CHANGES[name]
         from .core import METHODS
 
         if name not in METHODS:

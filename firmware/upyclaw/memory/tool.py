@@ -1,4 +1,5 @@
-"""One memory tool as the registry sees it. What a call does is in toolwork.py, loaded for it.
+"""One memory tool as the registry sees it. What a call does is in toolask.py, the store and
+tooldone.py or toolshow.py, loaded for it.
 
 Owns: who may write: nothing is changed in a turn that is not the user's alone (B31). The agent's
 `context` has `untrusted` (this turn has read text that is not the user's), `facts` (a list that
@@ -6,6 +7,7 @@ takes what was stored, so that it is not extracted again) and `labels` (a list o
 """
 
 from ..compat import collect
+from ..storage.files import StorageError
 from . import drop, drop_all
 
 
@@ -38,17 +40,37 @@ class MemoryTool:
         drop("tools")
 
     async def run(self, args, context):
-        """Carry out the call. The answer is JSON text, failures included."""
-        if self._writes and getattr(context, "untrusted", False):
-            from .toolwork import REFUSED
+        """Carry out the call. The answer is JSON text (str or memoryview), failures included.
 
-            return REFUSED
+        Three steps, and the code of each is gone before that of the next comes: what is asked
+        for, the store's part, the answer. Beside a turn a chip has no room for two of them.
+        """
         try:
+            if self._writes and getattr(context, "untrusted", False):
+                from .tooldone import REFUSED
+
+                return REFUSED
             # What is loaded now must not come to lie between garbage.
             collect()
-            from .toolwork import work
+            from .toolask import prepare
 
-            return work(self.name, self._target, args, context)
+            method, values, detail = prepare(self.name, self._target, args)
+            del prepare
+            drop_all()
+            result = getattr(self._target, method)(*values) if method else None
+            drop_all()
+            if self._writes:
+                from .tooldone import answer
+
+                return answer(self.name, result, detail, context)
+            from .toolshow import show
+
+            return show(self.name, self._target, result, detail)
+        except (StorageError, ValueError) as error:
+            drop_all()
+            from .tooldone import failed
+
+            return failed(self.name, error)
         except MemoryError:
             return '{"ok":false,"error":"the board has no room for this beside the turn"}'
         finally:
