@@ -1,6 +1,6 @@
 """Runs under MicroPython: plays session scenarios with the device code on a LittleFS image.
 
-Arguments: image file, firmware folder, scenario file (a JSON list, see test_differential_mp.py).
+Arguments: image file, scenario file (a JSON list, see test_differential_mp.py).
 Prints one JSON line a scenario: what the device sees of the session at the end.
 """
 
@@ -35,11 +35,10 @@ def play(session, step):
         session.close()
 
 
-image, firmware, scenarios = sys.argv[1:4]
-sys.path.insert(0, firmware)
+image, scenarios = sys.argv[1:3]
 with open(scenarios) as f:
     todo = json.load(f)
-blocks = mp_image.mount(image)
+mp_image.mount(image)
 
 from upyclaw import storage  # noqa: E402
 
@@ -59,4 +58,4 @@ for one in todo:
             crc = binascii.crc32(view, crc)
         crc = binascii.crc32(b"\n", crc)
     print(json.dumps({"entries": entries, "crc": crc & 0xFFFFFFFF}))
-mp_image.umount(blocks)
+mp_image.umount()

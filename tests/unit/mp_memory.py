@@ -1,6 +1,6 @@
 """Runs under MicroPython: plays memory scripts with the device code on a LittleFS image.
 
-Arguments: image file, firmware folder, scripts file (a JSON list, see test_memory_mp.py). Prints
+Arguments: image file, scripts file (a JSON list, see test_memory_mp.py). Prints
 one JSON line a script: what the device sees, finds and lets through its gates at the end.
 """
 
@@ -61,11 +61,10 @@ def item_of(item):
     return [item[key] for key in keys] + [item["access_count"], item["pinned"]]
 
 
-image, firmware, scripts = sys.argv[1:4]
-sys.path.insert(0, firmware)
+image, scripts = sys.argv[1:3]
 with open(scripts) as f:
     todo = json.load(f)
-blocks = mp_image.mount(image)
+mp_image.mount(image)
 
 from upyclaw.memory.gates import apply  # noqa: E402
 from upyclaw.memory.recall import search  # noqa: E402
@@ -108,4 +107,4 @@ for number, one in enumerate(todo):
             None if results is None else [[r.what, r.why, r.content] for r in results]
         )
     print(json.dumps(told))
-mp_image.umount(blocks)
+mp_image.umount()

@@ -1,6 +1,6 @@
 """Runs under MicroPython: prints the request body, in base64, for each session of a JSON file.
 
-Arguments: firmware folder, folder of fake_session.py, the file: a list of [budget, piece size,
+Arguments: folder of fake_session.py, the file: a list of [budget, piece size,
 [[type, format, base64 of the record], ...]].
 """
 
@@ -8,13 +8,13 @@ import binascii
 import json
 import sys
 
-sys.path[:0] = sys.argv[1:3]
+sys.path.insert(0, sys.argv[1])
 
-from fake_session import FakeSession  # noqa: E402
+from fake_session import FakeSession
 
-from upyclaw.prompt import Request  # noqa: E402
+from upyclaw.prompt import Request
 
-with open(sys.argv[3], "rb") as f:
+with open(sys.argv[2], "rb") as f:
     cases = json.loads(f.read())
 for budget, size, records in cases:
     session = FakeSession([(r[0], r[1], binascii.a2b_base64(r[2])) for r in records])

@@ -1,6 +1,6 @@
 """Runs under MicroPython: a scripted user lives with the memory for many virtual days.
 
-Arguments: firmware folder, number of days. A diary (Oracle) knows what must be remembered; facts
+Argument: number of days. A diary (Oracle) knows what must be remembered; facts
 go through the whole pipeline: orders, filter, worker, prompt, a scripted model, gates, store on
 LittleFS in a RAM flash that counts erases. Clocks are virtual, the board is restarted now and then
 with and without warning. Prints one JSON line: what was done, what it cost, what is left.
@@ -13,9 +13,10 @@ import os
 import sys
 
 import vfs
+from counting_flash import CountingFlash
+from dice import Dice
 
 START = 1796026877
-DAY = 86400
 ROOT = "/soak/memory"
 FILES = ("memory_records.jsonl", "memory_index.json", "MEMORY.md", "memory_digest.log")
 
@@ -386,7 +387,7 @@ def content(name):
 
 
 async def main():
-    days = int(sys.argv[2])
+    days = int(sys.argv[1])
     life = Life(days)
     start = flash.erases
     written = flash.programmed
@@ -411,10 +412,6 @@ async def main():
     }
     print(json.dumps(out))
 
-
-sys.path[:0] = [sys.argv[1], sys.argv[1] + "/../host/upyclaw_host/bench/device"]
-from counting_flash import CountingFlash  # noqa: E402
-from dice import Dice  # noqa: E402
 
 from upyclaw import compat  # noqa: E402
 

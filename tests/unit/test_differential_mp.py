@@ -25,7 +25,6 @@ from upyclaw_host.formats.session import SessionPair
 from upyclaw_host.source import open_source
 
 _SCRIPT = Path(__file__).with_name("mp_differential.py")
-_FIRMWARE = Path(__file__).parents[2] / "firmware"
 _words = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=300)
 
 
@@ -95,7 +94,7 @@ def _play(folder: Path, scenarios: list[dict[str, Any]]) -> list[dict[str, Any]]
     image.write_bytes(b"\xff" * 4096 * 256)
     # Not with escapes: MicroPython reads a pair as two halves (B06).
     todo.write_text(json.dumps(scenarios, ensure_ascii=False), encoding="utf-8")
-    said = micropython(_SCRIPT, image, _FIRMWARE, todo)
+    said = micropython(_SCRIPT, image, todo)
     return [json.loads(line) for line in said.splitlines()]
 
 

@@ -23,8 +23,7 @@ from upyclaw_host.formats.memory import FILES, Memory, read_memory
 from upyclaw_host.source import open_source
 
 _SCRIPT = Path(__file__).with_name("mp_memory.py")
-_FIRMWARE = Path(__file__).parents[2] / "firmware"
-_DATA = _FIRMWARE.parent / "host" / "upyclaw_host" / "bench" / "data" / "recall.json"
+_DATA = Path(__file__).parents[2] / "host" / "upyclaw_host" / "bench" / "data" / "recall.json"
 _NOW = 1796026877
 
 
@@ -51,7 +50,7 @@ def play(tmp_path: Path, scripts: list[dict[str, Any]]) -> list[tuple[dict[str, 
     image.unlink(missing_ok=True)
     create_image(image, 1024)
     todo.write_text(json.dumps(scripts, ensure_ascii=False), "utf-8")
-    said = micropython(_SCRIPT, image, _FIRMWARE, todo, heap="8M")
+    said = micropython(_SCRIPT, image, todo, heap="8M")
     told = [json.loads(one) for one in said.splitlines()]
     assert len(told) == len(scripts)
     source = open_source(image)

@@ -10,7 +10,6 @@ from unit.on_micropython import micropython
 from upyclaw_host.formats.memory import FILES, read_memory
 
 _SCRIPT = Path(__file__).with_name("mp_soak.py")
-_FIRMWARE = Path(__file__).parents[2] / "firmware"
 _DAYS = 2000
 # Bytes: 128 lines of up to 330 and the old lines that wait for compaction; the digest's bound and
 # one batch; two files made of at most 128 short items.
@@ -24,7 +23,7 @@ _ERASES_A_DAY = 4
 
 
 def test_soak(capsys):
-    told = json.loads(micropython(_SCRIPT, _FIRMWARE, str(_DAYS), heap="16M"))
+    told = json.loads(micropython(_SCRIPT, str(_DAYS), heap="16M"))
     what, per_day = told["done"], told["erases"] / told["days"]
     with capsys.disabled():
         print(

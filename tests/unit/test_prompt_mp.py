@@ -23,14 +23,12 @@ from fake_session import FakeSession  # noqa: E402
 from invariants import broken_rules  # noqa: E402
 from test_prompt_hypothesis import PLAUSIBLE, RECORDS  # noqa: E402
 
-FIRMWARE = HERE.parents[1] / "firmware"
-
 
 def under_micropython(cases: list[Any]) -> list[bytes]:
     with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
         json.dump(cases, f)
         f.flush()
-        said = micropython(HERE / "mp_prompt.py", FIRMWARE, HERE.parent / "device", f.name)
+        said = micropython(HERE / "mp_prompt.py", HERE.parent / "device", f.name)
     return [base64.b64decode(line) for line in said.split()]
 
 
