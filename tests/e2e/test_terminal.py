@@ -119,7 +119,9 @@ def test_a_conversation_at_the_terminal(person):
     assert script.messages()[-1] == ("user", "one line\nand another")
     someone.wait("you>")
     someone.type("tell me\r")
+    until = time.monotonic() + 20
     while len(script.requests()) < 3:
+        assert time.monotonic() < until, someone.seen
         someone.read(0.05)
     someone.type("\x03")
     someone.wait("Stopped.")
@@ -131,6 +133,23 @@ def test_a_conversation_at_the_terminal(person):
     someone.wait("model: ")
     someone.wait("you>")
     assert someone.leave() == 0
+
+
+def test_keys_pressed_during_an_answer_wait_for_the_prompt(flash, tmp_path, scripted):
+    script = scripted([say("Slow.", delay_ms=3000), say("Next.")])
+    model = ["--provider", f"script:{script.script}", "--record", str(script.record)]
+    someone = Person("--flash", str(flash), *model, home=tmp_path)
+    someone.wait("you>")
+    someone.type("hi\r")
+    while not script.record.exists():
+        someone.read(0.05)
+    someone.type("ok\r\x04")
+    someone.read(1)
+    assert "ok" not in someone.seen
+    someone.wait("Next.")
+    assert someone.gone() == 0
+    assert script.messages()[-1] == ("user", "ok")
+    os.close(someone.fd)
 
 
 def test_leaving_waits_for_the_memory_but_not_against_ones_will(flash, tmp_path, scripted):

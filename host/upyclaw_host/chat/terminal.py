@@ -10,6 +10,8 @@ import contextlib
 import html
 import os
 import signal
+import sys
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,12 +26,16 @@ from rich.console import Console
 
 from upyclaw_host.chat.client import ChatClient, TurnResult
 from upyclaw_host.chat.web import WebClient, show_links
+from upyclaw_host.chat.wrap import Wrapper
 from upyclaw_host.errors import UserError
+from upyclaw_host.plain import plain
 
 COMMANDS = [
     *("/help", "/session", "/memory", "/profile", "/context", "/status", "/stop", "/web"),
     "/quit",
 ]
+
+_BOARD = "board> "
 
 HELP = """\
 Type a line and press Enter; Alt-Enter (or Esc, Enter) starts a new line; a paste keeps its lines.
@@ -56,6 +62,29 @@ def size(count: int | None) -> str:
     if count < 1024 * 1024:
         return f"{count // 1024} KB"
     return f"{count / (1024 * 1024):.1f} MB"
+
+
+@contextlib.contextmanager
+def _keys_kept() -> Iterator[None]:
+    """Between two prompts keys are neither shown in the middle of an answer nor taken as a line.
+
+    The terminal's own line mode would lose some of them, a Ctrl-D for one; so they all wait for
+    the next prompt. Ctrl-C still interrupts.
+    """
+    try:
+        terminal = sys.stdin.fileno()
+        before = termios.tcgetattr(terminal)
+    except (OSError, ValueError, termios.error):
+        yield  # no terminal
+        return
+    mode = list(before)
+    mode[0] &= ~termios.ICRNL
+    mode[3] &= ~(termios.ICANON | termios.ECHO)
+    termios.tcsetattr(terminal, termios.TCSANOW, mode)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(terminal, termios.TCSANOW, before)
 
 
 class Terminal:
@@ -100,10 +129,14 @@ class Terminal:
         )
 
     def _notice(self, text: str) -> None:
-        self._console.print(text, style="dim italic", markup=False)
+        self._console.print(plain(text), style="dim italic", markup=False)
 
     async def run(self) -> int:
         """Read lines until Ctrl-D or /quit; the exit code."""
+        with _keys_kept():
+            return await self._run()
+
+    async def _run(self) -> int:
         hello = self._client.hello
         self._console.print(
             f"upyclaw {hello.get('firmware', '')} on {hello.get('board', 'a board')}, "
@@ -151,19 +184,22 @@ class Terminal:
     async def _turn(self, line: str) -> None:
         if not self._client.connected and not await self._again():
             return
-        started = False
+        words: Wrapper | None = None
+
+        def show(text: str) -> None:
+            self._console.print(text, end="", markup=False, soft_wrap=True)
 
         def on_text(piece: str) -> None:
-            nonlocal started
-            if not started:
-                started = True
-                self._console.print("board> ", style="cyan", end="", markup=False)
-            self._console.print(piece, end="", markup=False, soft_wrap=True)
+            nonlocal words
+            if words is None:
+                words = Wrapper(self._console.width, len(_BOARD))
+                self._console.print(_BOARD, style="cyan", end="", markup=False)
+            show(words.feed(plain(piece)))
 
         with self._interrupt():
             result = await self._client.turn(line, on_text, self._notice)
-        if started:
-            self._console.print()
+        if words is not None:
+            show(words.finish() + "\n")
         if result.error:
             self._console.print(result.error, style="red", markup=False)
 

@@ -12,11 +12,11 @@ import click
 
 from upyclaw_host.board_request import BoardRequest, make_request
 from upyclaw_host.cli import options
-from upyclaw_host.cli.session_view import plain
 from upyclaw_host.errors import UserError
 from upyclaw_host.formats.catalog import Session, load_catalog
 from upyclaw_host.formats.memory import load_memory
 from upyclaw_host.formats.names import session_file_name
+from upyclaw_host.plain import plain
 from upyclaw_host.source import Source, open_source, pulled
 
 _SERIAL = "chat:serial:usb"  # the chat of whoever sits at the serial line

@@ -13,8 +13,8 @@ from rich.console import Console
 from rich.text import Text
 
 from upyclaw_host.cli import options
-from upyclaw_host.cli.session_view import plain
 from upyclaw_host.doctor import Check, State, examine
+from upyclaw_host.plain import plain
 from upyclaw_host.source import open_source
 
 _MARKS = {State.FINE: ("✓", "green"), State.HINT: ("!", "yellow"), State.FAULT: ("✗", "red")}

@@ -19,10 +19,11 @@ import click
 
 from upyclaw_host import memory_work
 from upyclaw_host.cli import memory_view, options
-from upyclaw_host.cli.session_view import plain, print_findings
+from upyclaw_host.cli.session_view import print_findings
 from upyclaw_host.errors import UserError
 from upyclaw_host.formats.findings import Finding, has_faults
 from upyclaw_host.formats.memory import Memory, load_memory
+from upyclaw_host.plain import plain
 from upyclaw_host.source import DirectorySource, Source, open_source, pulled
 
 _F = TypeVar("_F", bound=Callable[..., Any])

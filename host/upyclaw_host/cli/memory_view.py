@@ -14,12 +14,13 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from upyclaw_host.cli.session_view import plain, print_findings
+from upyclaw_host.cli.session_view import print_findings
 from upyclaw_host.formats.findings import Finding, has_faults
 from upyclaw_host.formats.memory import PROFILE, Memory
 from upyclaw_host.formats.memory_digest import Event
 from upyclaw_host.formats.memory_items import CAPACITY, Item
 from upyclaw_host.memory_work import Applied
+from upyclaw_host.plain import plain
 
 # Where an item came from, by its source.
 ORIGINS = {

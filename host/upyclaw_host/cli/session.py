@@ -21,6 +21,7 @@ from upyclaw_host.errors import UserError
 from upyclaw_host.formats import export as exports
 from upyclaw_host.formats.catalog import Catalog, Session, load_catalog
 from upyclaw_host.formats.findings import has_faults
+from upyclaw_host.plain import plain
 from upyclaw_host.source import Source, open_source, pulled
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -206,7 +207,7 @@ def _told(outcomes: list[mend.Outcome], maps: list[str], out: Path | None, as_js
         for outcome in outcomes:
             session_view.print_outcome(outcome)
         for line in maps:
-            click.echo(session_view.plain(line))
+            click.echo(plain(line))
 
 
 @command.command()

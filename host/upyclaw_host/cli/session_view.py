@@ -20,29 +20,18 @@ from upyclaw_host.formats.catalog import Catalog, Session
 from upyclaw_host.formats.findings import Finding, Severity, has_faults
 from upyclaw_host.formats.messages import Message, ToolCall, Turn, turns
 from upyclaw_host.mend import Outcome
+from upyclaw_host.plain import plain
 
 _STYLES = {Severity.INFO: "dim", Severity.WARNING: "yellow", Severity.ERROR: "red"}
 _MAX_RESULT_LINES = 12
 _WHO = {"user": ("You", "bold cyan"), "assistant": ("Bot", "bold green")}
 _WHO_WIDTH = 5
 
-# Control characters as pictures, so that no file can move the cursor or change colours.
-_PICTURES = (
-    {code: 0x2400 + code for code in range(0x20) if chr(code) not in "\n\t"}
-    | {0x7F: 0x2421}
-    | dict.fromkeys(range(128, 160), 65533)
-)
-
 
 def _console(pipe_width: int | None = None) -> Console:
     """A console; `pipe_width` is used where nobody looks (a pipe), so that no name is broken."""
     width = None if sys.stdout.isatty() else pipe_width
     return Console(file=sys.stdout, highlight=False, width=width)
-
-
-def plain(text: str) -> str:
-    """Text that can't hold terminal codes; tabs become blanks."""
-    return text.replace("\r\n", "\n").translate(_PICTURES).expandtabs(4)
 
 
 def summary(session: Session) -> dict[str, Any]:
