@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
+import os
 import sys
 
 import click
@@ -54,6 +57,10 @@ def cli() -> None:
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point. Ends the process with 0, 1 (findings, failed turn) or 2 (wrong use)."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A terminal or file that has no Chinese shows question marks instead of a traceback.
+            stream.reconfigure(errors="replace")
     try:
         code = cli.main(args=argv, prog_name="upyclaw", standalone_mode=False)
     except UserError as error:
@@ -66,5 +73,13 @@ def main(argv: list[str] | None = None) -> None:
         code = 130
     except click.ClickException as error:
         error.show()
+        code = 2
+    except OSError as error:
+        # Of the computer, not of the board: a full disk below the output, for one.
+        where = f"{error.filename}: " if error.filename else ""
+        click.echo(f"upyclaw: {where}{error.strerror or error}.", err=True)
+        with contextlib.suppress(OSError):
+            # What could not be written is not tried again at the end.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         code = 2
     sys.exit(code if isinstance(code, int) else 0)
