@@ -91,6 +91,7 @@ class FakeLibrary:
     def __init__(self, *reply: Any) -> None:
         self.ready = threading.Event()
         self.policy: str | None = None
+        self.asked: list[Any] = []
         self._reply = reply
 
     def CommonParams(self) -> Any:
@@ -102,6 +103,7 @@ class FakeLibrary:
         return SimpleNamespace(handle_chat_completions=self._chat)
 
     def _chat(self, body: dict[str, Any], take: Any) -> None:
+        self.asked.append(body["messages"])
         for chunk in self._reply:
             if take(chunk):
                 return
@@ -172,3 +174,21 @@ def test_a_reply_that_goes_round_is_ended(monkeypatch: pytest.MonkeyPatch) -> No
     got = asyncio.run(ask(Relay(make_provider("local", Config()))))
     assert got.text == "Well, " + "I am a wizard. " * 8
     assert got.done and got.finish == "stop" and got.error is None
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_an_answer_given_twice_is_sent_once_to_the_small_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: bool
+) -> None:
+    library = FakeLibrary(HELLO)
+    library.ready.set()
+    monkeypatch.setitem(sys.modules, "xllamacpp", library)
+    file = tmp_path / "big.gguf"
+    file.write_bytes(b"GGUF")
+    talk = [("user", "Hi"), ("assistant", "Yes."), ("user", "Hi"), ("assistant", "Yes.")]
+    talk += [("user", "Why?"), ("assistant", "No."), ("user", "Hi")]
+    messages = [{"role": role, "content": content} for role, content in talk]
+    relay = Relay(make_provider("local", Config(), model=str(file) if own else None))
+    asyncio.run(ask(relay, {"messages": messages}))
+    # Somebody's own model gets the talk as it was.
+    assert library.asked == [messages if own else messages[:3] + messages[4:]]
