@@ -118,6 +118,9 @@ class Agent:
             self._locks[chat] = asyncio.Lock()
         async with self._locks[chat]:
             try:
+                if self.mind:
+                    # The heap has no room for an extraction beside it.
+                    await self.mind.worker.hold()
                 fields = await self._line(chat, text.strip(), sink)
                 fields["session"] = self.map(chat).current()[0]
             except (StorageError, OSError) as error:
@@ -130,6 +133,9 @@ class Agent:
             except Exception as error:
                 # A fault of ours must not leave the person waiting.
                 fields = _failed("This line failed inside the board ({!r}).".format(error))
+            finally:
+                if self.mind:
+                    self.mind.worker.go_on()
         fields["ms"] = ticks_diff(ticks_ms(), started)
         return fields
 
@@ -202,8 +208,6 @@ class Agent:
         flash = ticks_diff(ticks_us(), clock)
         mind = self.mind if self.sees_memory(chat) else None
         turn = Turn(self, session, mind, text, extra, sink)
-        if mind:
-            mind.worker.hold()
         try:
             await turn.run()
         except asyncio.CancelledError:
@@ -213,10 +217,6 @@ class Agent:
         except Exception as error:
             # A fault of ours must not leave the person waiting, nor the session open.
             turn.error = "The turn failed inside the board ({!r}).".format(error)
-        finally:
-            # Whatever happens: the extraction must not wait for ever for the end of this turn.
-            if mind:
-                mind.worker.go_on()
         collect()
         try:
             session.finish()

@@ -130,14 +130,12 @@ class Mind:
             "max_tokens_field": self._model["max_tokens_field"],
             "temperature": 0,
             "user": user,
+            "sending": self.worker.send,
         }
         reply = _Reply()
-        asked = self._client.chat(
+        await self._client.chat(
             Request(None, parts, 0, None, None, options), reply, "extract", timeout_ms
         )
-        # They are kilobytes, and the reply takes its time.
-        del parts, user, options
-        await asked
         return bytes(reply.data).decode()
 
 

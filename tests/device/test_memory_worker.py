@@ -134,7 +134,7 @@ async def test_texts_of_one_session_are_joined(root):
 
 async def test_held_while_a_turn_runs(root):
     worker = Worker(fresh(root), Model())
-    worker.hold()
+    await worker.hold()
     worker.submit("s", "I like tea")
     task = asyncio.create_task(worker.run())
     for _ in range(20):
@@ -144,6 +144,46 @@ async def test_held_while_a_turn_runs(root):
     for _ in range(20):
         await asyncio.sleep(0)
     assert worker.states()["done"] == 1
+    task.cancel()
+
+
+async def test_a_request_on_its_way_gives_way_to_a_turn(root):
+    worker = None
+    asked = []
+    out = asyncio.Event()
+
+    async def model(parts, user, timeout_ms):
+        asked.append(user)
+        worker.send(True)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        worker.send(False)
+        await out.wait()
+        return memory("User likes oolong tea", "tea")
+
+    worker = Worker(fresh(root), model)
+    task = asyncio.create_task(worker.run())
+    worker.submit("s", "I like oolong tea")
+    while not worker.sending:
+        await asyncio.sleep(0)
+    await worker.hold()
+    states = worker.states()
+    assert states["waiting"] == 1 and states["running"] == 0 and worker.asking is None
+    worker.go_on()
+    while not worker.sending:
+        await asyncio.sleep(0)
+    while worker.sending:
+        await asyncio.sleep(0)
+    # Now the model has it: a second turn lets it be, and its answer is used after the turn.
+    await worker.hold()
+    assert worker.states()["running"] == 1 and len(asked) == 2
+    out.set()
+    worker.go_on()
+    while worker.running or worker.jobs:
+        await asyncio.sleep(0)
+    states = worker.states()
+    assert states["done"] == 1 and states["failed"] == 0 and len(asked) == 2
+    assert contents(worker.store) == ["User likes oolong tea"]
     task.cancel()
 
 

@@ -176,8 +176,9 @@ class LinkClient:
             watch = asyncio.create_task(self._watch(lane, min(1000, timeout_ms // 4 + 1)))
             try:
                 await self._send(lane, ident, kind, request)
-                # It may hold kilobytes of text, and the reply takes its time.
-                request = None
+                # The reply takes its time.
+                if hasattr(request, "release"):
+                    request.release()
                 await self._receive(lane, handler, timeout_ms)
             except LinkDown:
                 raise LLMError("gone", RELAY_GONE)

@@ -26,10 +26,14 @@ def make_room(worker):
     """The queue is full: take out what needs no model, else join the two oldest texts of one
     session, else drop the oldest. Counted in each case."""
     jobs = worker.jobs
-    for job in list(jobs):
-        if _skipped(job[1]):
-            jobs.remove(job)
-            worker.skipped += 1
+    try:
+        for job in list(jobs):
+            if _skipped(job[1]):
+                jobs.remove(job)
+                worker.skipped += 1
+    except MemoryError:
+        # A turn has just ended, and the words of the filter are many.
+        worker.store.sleep()
     if len(jobs) < WAITING:
         return
     for i in range(len(jobs) - 1):
@@ -56,27 +60,33 @@ def purge(worker, content):
             worker.dropped += 1
 
 
-async def _within(asked, timeout_ms):
-    """Await `asked` for so long; None if it took longer. `wait_for` swallows a cancellation that
-    comes together with the result (CPython before 3.12); the worker would go on for ever (B61)."""
+async def _within(worker, asked):
+    """Await `asked`: the reply, None if it took too long, False if it gave way. `wait_for`
+    swallows a cancellation that comes together with the result (CPython before 3.12); the worker
+    would go on for ever (B61)."""
     wake = asyncio.Event()
     out: list = []
 
     async def ask():
         try:
             out.append((await asked, None))
+        except asyncio.CancelledError:
+            out.append((False, None))
         except Exception as e:
             out.append((None, e))
         wake.set()
 
     async def clock():
-        await sleep_ms(timeout_ms)
+        await sleep_ms(worker.timeout_ms)
         wake.set()
 
     tasks = (asyncio.create_task(ask()), asyncio.create_task(clock()))
+    worker.asking = tasks[0]
     try:
         await wake.wait()
     finally:
+        worker.asking = None
+        worker.sending = False
         for task in tasks:
             task.cancel()
     if not out:
@@ -122,7 +132,10 @@ async def work(worker, job):
     collect()
     offered, asked = _asked(worker, job[1])
     store.sleep()
-    reply = await _within(asked, worker.timeout_ms)
+    reply = await _within(worker, asked)
+    if reply is False:
+        worker.jobs.insert(0, job)
+        return
     if reply is None:
         worker.failed += 1
         worker.last = "The model did not answer within {} s.".format(worker.timeout_ms // 1000)

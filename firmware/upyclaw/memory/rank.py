@@ -52,14 +52,19 @@ def squeeze(table):
 
 def label_uses(table):
     """(number of live items, first such slot) of each label, as two arrays by place."""
-    ids = list(table.label_id)
-    refs = array("H", bytes(2 * len(ids)))
-    first = array("H", bytes(2 * len(ids)))
+    # As bytes, two each, low one first: a list would be a kilobyte in one piece.
+    ids = bytes(table.label_id)
+    refs = array("H", bytes(len(ids)))
+    first = array("H", bytes(len(ids)))
     for i in range(table.n):
         if table.flags[i] & LIVE:
             for label_id in table.labels[i * 3 : i * 3 + 3]:
                 if label_id:
-                    k = ids.index(label_id)
+                    wanted = bytes((label_id & 255, label_id >> 8))
+                    k = ids.find(wanted)
+                    while k & 1:
+                        k = ids.find(wanted, k + 1)
+                    k >>= 1
                     if not refs[k]:
                         first[k] = i
                     refs[k] += 1

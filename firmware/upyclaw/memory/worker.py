@@ -8,7 +8,7 @@ kept over a restart.
 
 import asyncio
 
-from ..compat import collect, const
+from ..compat import collect, const, sleep_ms
 
 WAITING = const(4)
 # Characters of a text that are looked at.
@@ -38,6 +38,9 @@ class Worker:
         self.running = None
         self.gone = []
         self.held = 0
+        # The task that asks the model, and whether its request is still on its way out.
+        self.asking = None
+        self.sending = False
         self.done = self.failed = self.dropped = self.merged = self.skipped = 0
         self.last = ""
         self.wake = asyncio.Event()
@@ -69,9 +72,21 @@ class Worker:
         self.wake.set()
         return True
 
-    def hold(self):
-        """A turn begins: start no job until `go_on` (a running one is not stopped)."""
+    async def hold(self):
+        """A turn begins: start no job until `go_on`.
+
+        A request that is still on its way out gives way, because the heap has no room for two,
+        and goes out anew after the turn. One that the model has is waited for beside the turn.
+        """
         self.held += 1
+        if self.asking and self.sending:
+            self.asking.cancel()
+            while self.asking:
+                await sleep_ms(0)
+
+    def send(self, on):
+        """The request of the running job begins to go out (`on`), or is out."""
+        self.sending = on
 
     def go_on(self):
         """The turn of the last `hold` is over."""

@@ -33,7 +33,8 @@ class Request:
              "reasoning" (False: never send it back, B04), "user" (str: a last user message that
              is not in the session), "tool_rounds" (send the calls and results of the history;
              by default if there are tools), "notes" (str: added to the newest user message, behind
-             everything that stays the same from turn to turn)
+             everything that stays the same from turn to turn), "sending" (called with True when
+             the body begins to go out, with False when it is out)
 
     `report` after `pieces()`: list of (section, bytes). `unreadable`: records that are not JSON.
     """
@@ -57,6 +58,9 @@ class Request:
         size = len(buf)
         n = 0
         self._sent = 0
+        sending = self.options.get("sending")
+        if sending:
+            sending(True)
         for data in self._body():
             at = 0
             end = len(data)
@@ -72,6 +76,14 @@ class Request:
                 n += end - at
         if n:
             yield view[:n]
+        if sending:
+            sending(False)
+
+    def release(self):
+        """It will not be sent again: give back its texts, which are kilobytes. In place, because
+        MicroPython's stacks hold on to what was passed through them."""
+        self.parts.clear()
+        self.options.clear()
 
     # The body
 
