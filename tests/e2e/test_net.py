@@ -181,6 +181,7 @@ def test_add_reports_failure(world: World) -> None:
     add = ["add", "Home", "--port", world.port, "--password-stdin"]
     result = run.invoke(wifi, add, input="not-the-word\n")
     assert result.exit_code == 1 and "the password is wrong" in result.output
+    assert "wifi forget Home` takes it out" in result.output
     result = run.invoke(wifi, add, input="short\n")
     assert "8 to 63" in str(result.exception)
     result = run.invoke(wifi, ["forget", "Nowhere", "--port", world.port])

@@ -86,9 +86,13 @@ def _finish(answer: dict[str, Any], as_json: bool, ssid: str, no_wait: bool) -> 
     if as_json:
         click.echo(json.dumps(_report(answer), ensure_ascii=False))
     joined = answer["now"].get("ssid") == ssid
-    if not as_json or not (joined or no_wait):
-        click.echo(f"{ssid} is saved." if no_wait else _words(answer["now"]), err=True)
-    if not joined and not no_wait:
+    if no_wait and not as_json:
+        click.echo(f"{ssid} is saved.", err=True)
+    elif joined and not as_json:
+        click.echo(_words(answer["now"]), err=True)
+    elif not (joined or no_wait):
+        more = f"It is saved and tried again; `upyclaw wifi forget {ssid}` takes it out."
+        click.echo(f"{_words(answer['now'])} {more}", err=True)
         raise click.exceptions.Exit(1)
 
 

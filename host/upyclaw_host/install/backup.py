@@ -147,7 +147,9 @@ def load(folder: Path) -> Backup:
         try:
             data = result.local(path).read_bytes()
         except OSError as error:
-            raise UserError(f"{result.local(path)} can't be read: {error.strerror}.") from None
+            raise UserError(
+                f"{result.local(path)} can't be read: {error.strerror}; nothing was restored."
+            ) from None
         if len(data) < size:
             raise UserError(
                 f"{result.local(path)} is a short copy ({len(data)} of {size} bytes): "
