@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from unit.formats_help import write_pair
+from upyclaw_host.cli import main
 from upyclaw_host.formats.names import session_file_name
 
 
@@ -44,3 +45,13 @@ def test_a_full_disk_below_the_output(sessions):
         done = show(sessions, full.fileno())
     assert done.returncode == 2
     assert done.stderr.startswith(b"upyclaw: ") and done.stderr.count(b"\n") == 1
+
+
+@pytest.mark.parametrize("text", ["bad", "[]", '{"networks": []}'])
+def test_a_simulated_world_that_is_none(tmp_path, capsys, text):
+    world = tmp_path / "world.json"
+    world.write_text(text)
+    with pytest.raises(SystemExit) as stop:
+        main(["sim", "--flash", str(tmp_path / "flash.img"), "--network", str(world)])
+    assert stop.value.code == 2 and str(world) in capsys.readouterr().err
+    assert not (tmp_path / "flash.img").exists()

@@ -40,6 +40,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Run a simulated board until Ctrl-C and print its serial port."""
+    if network is not None:
+        _check(network)
     signal.signal(signal.SIGTERM, _interrupt)
     simulated = SimBoard(
         flash,
@@ -66,6 +68,18 @@ def command(
         except KeyboardInterrupt:
             return
         raise UserError(simulated.failure, exit_code=1)
+
+
+def _check(network: Path) -> None:
+    """The board would take a file that it can't read for a place without Wi-Fi."""
+    try:
+        fine = isinstance(json.loads(network.read_bytes())["networks"], dict)
+    except (ValueError, KeyError, TypeError):
+        fine = False
+    if not fine:
+        raise UserError(
+            f'{network} is no JSON object with "networks" in it; docs/network.md shows one.'
+        )
 
 
 def _interrupt(number: int, frame: FrameType | None) -> None:
