@@ -323,6 +323,16 @@ def test_what_overflows_the_uart_is_lost(board: SimBoard, terminal: Terminal) ->
     terminal.wait(b"got 260 z")
 
 
+def test_the_raw_prompt_keeps_up_with_code_sent_in_one_go(
+    board: SimBoard, terminal: Terminal
+) -> None:
+    terminal.type(b"\x03\r\x01")
+    terminal.wait(b"raw REPL; CTRL-B to exit\r\n>")
+    terminal.type(b"print(len('" + b"z" * 3000 + b"'))\x04")
+    terminal.wait(b"OK3000\r\n")
+    assert board.stats.lost == 0
+
+
 def test_output_that_nobody_reads_does_not_stop_the_board(
     board: SimBoard, terminal: Terminal
 ) -> None:

@@ -159,7 +159,10 @@ class SerialLine:
         data = self.outer.read(wanted) if wanted else b""
         self._in_pace.passed(len(data))
         if data and powered:
-            self._buffer.receive(data, self.inner.unread())
+            # While the raw REPL collects code a chip is faster than its line. On a busy PC it
+            # would seem slower, and tools that send code without waiting would fail.
+            collects = self.raw_repl and self.inner.at_prompt()
+            self._buffer.receive(data, self.inner.unread(), collects)
 
     def pass_input(self, now: float) -> bool:
         """Hand on what MicroPython may have; True: interrupt its code, then call again."""

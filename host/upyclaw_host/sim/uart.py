@@ -54,9 +54,12 @@ class InputBuffer:
         self.held = bytearray()
         self._stats = stats
 
-    def receive(self, data: bytes, unread: int) -> None:
-        """Take what fits of `data`; `unread` bytes are further on, the program has yet to read."""
-        room = max(0, self.size - unread - len(self.held))
+    def receive(self, data: bytes, unread: int, keeps_up: bool = False) -> None:
+        """Take what fits of `data`; `unread` bytes are further on, the program has yet to read.
+
+        `keeps_up`: a program that does nothing but read takes all, however fast they come.
+        """
+        room = len(data) if keeps_up else max(0, self.size - unread - len(self.held))
         self.held += data[:room]
         self._stats.received += len(data)
         self._stats.lost += max(0, len(data) - room)
