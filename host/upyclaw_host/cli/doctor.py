@@ -25,9 +25,9 @@ _MARKS = {State.FINE: ("✓", "green"), State.HINT: ("!", "yellow"), State.FAULT
 @click.option("--port", help="Look at the board at this port instead of SOURCE.")
 @options.json_document
 def command(source: str | None, port: str | None, as_json: bool) -> None:
-    """Look at all that is in SOURCE and say what is wrong and what to do; exit code 1 if it is.
+    """Say what is wrong with a board and what to do.
 
-    SOURCE is a directory with files pulled from a board, a LittleFS image, or --port PORT for a
+    Exit code 1 if something is. SOURCE is a directory with files pulled from a board, a LittleFS image, or --port PORT for a
     live board. Nothing is changed.
     """
     files = open_source(None if port is not None else source, port=port)
