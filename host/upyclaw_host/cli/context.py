@@ -12,7 +12,7 @@ import click
 
 from upyclaw_host.board_request import BoardRequest, make_request
 from upyclaw_host.cli import options
-from upyclaw_host.errors import UserError
+from upyclaw_host.cli.source_args import source_arguments, split_session
 from upyclaw_host.formats.catalog import Session, load_catalog
 from upyclaw_host.formats.memory import load_memory
 from upyclaw_host.formats.names import session_file_name
@@ -23,8 +23,7 @@ _SERIAL = "chat:serial:usb"  # the chat of whoever sits at the serial line
 
 
 @click.command()
-@click.argument("places", nargs=-1, metavar="SOURCE [ID]")
-@click.option("--port", help="Read from the board at this port instead of SOURCE.")
+@source_arguments("SOURCE [ID]")
 @click.option("--text", required=True, help="The user's next line.")
 @click.option(
     "--context-tokens",
@@ -49,13 +48,10 @@ def command(
     live board), the settings those of its /config.json if it is there. Nothing in SOURCE is
     changed, and no model is asked.
     """
-    rest = list(places)
-    source = None if port is not None else (rest.pop(0) if rest else None)
-    if len(rest) > 1:
-        raise UserError(f'"{rest[1]}" is too much: the arguments are SOURCE and one ID.')
+    source, wanted = split_session(places, port)
     files = open_source(source, port=port)
     try:
-        session = _session(files, rest[0] if rest else None)
+        session = _session(files, wanted)
         memory = load_memory(files)
         made = make_request(files, session, memory, text, context=context_tokens, tools=tools)
         label = files.label

@@ -9,44 +9,23 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from upyclaw_host import memory_work
 from upyclaw_host.cli import memory_view, options
 from upyclaw_host.cli.session_view import print_findings
+from upyclaw_host.cli.source_args import source_arguments, split_source
 from upyclaw_host.errors import UserError
 from upyclaw_host.formats.findings import Finding, has_faults
 from upyclaw_host.formats.memory import Memory, load_memory
 from upyclaw_host.plain import plain
 from upyclaw_host.source import DirectorySource, Source, open_source, pulled
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def _places(metavar: str) -> Callable[[_F], _F]:
-    """The arguments SOURCE and more; with --port the SOURCE is left out."""
-
-    def add(function: _F) -> _F:
-        port = click.option("--port", help="Work with the board at this port, not with SOURCE.")
-        return port(click.argument("places", nargs=-1, metavar=metavar)(function))
-
-    return add
-
-
-def _split(places: tuple[str, ...], port: str | None) -> tuple[str | None, list[str]]:
-    """`(source, further arguments)`."""
-    rest = list(places)
-    if port is not None:
-        return None, rest
-    if not rest:
-        raise UserError("Say where the memory is: a directory, an image, or --port PORT.")
-    return rest.pop(0), rest
 
 
 def _nothing_more(rest: Sequence[str], wanted: str) -> None:
@@ -100,7 +79,7 @@ def command() -> None:
 
 
 @command.command()
-@_places("SOURCE")
+@source_arguments("SOURCE")
 @click.option("--source", "origin", help="Only memories of this source (user, manual, auto_llm).")
 @click.option("--label", help="Only memories that carry this label.")
 @options.json_document
@@ -108,7 +87,7 @@ def ls(
     places: tuple[str, ...], port: str | None, origin: str | None, label: str | None, as_json: bool
 ) -> None:
     """List the memories of SOURCE, the most used first."""
-    source, rest = _split(places, port)
+    source, rest = split_source(places, port)
     _nothing_more(rest, "SOURCE alone")
     with _opened(source, port) as (files, memory):
         now = _now()
@@ -128,11 +107,11 @@ def ls(
 
 
 @command.command()
-@_places("SOURCE ID")
+@source_arguments("SOURCE ID")
 @options.json_document
 def show(places: tuple[str, ...], port: str | None, as_json: bool) -> None:
     """Show a memory: its text, where it comes from, what happened to it, and why it went."""
-    source, rest = _split(places, port)
+    source, rest = split_source(places, port)
     if not rest:
         raise UserError("Say which memory: its ID; upyclaw memory ls shows them.")
     _nothing_more(rest[1:], "SOURCE and one ID")
@@ -150,7 +129,7 @@ def show(places: tuple[str, ...], port: str | None, as_json: bool) -> None:
 
 
 @command.command()
-@_places("SOURCE [WORDS]...")
+@source_arguments("SOURCE [WORDS]...")
 @click.option("--label", "labels", multiple=True, help="Recall by this label, not by words.")
 @click.option(
     "--limit", type=click.IntRange(1, 128), default=8, show_default=True, help="How many at most."
@@ -160,7 +139,7 @@ def recall(
     places: tuple[str, ...], port: str | None, labels: tuple[str, ...], limit: int, as_json: bool
 ) -> None:
     """What the board would recall for WORDS (or a label), best first. Counts no access."""
-    source, words = _split(places, port)
+    source, words = split_source(places, port)
     if labels and words:
         raise UserError("A board recalls by words or by labels, not by both: leave out one.")
     if not labels and not words:
@@ -174,11 +153,11 @@ def recall(
 
 
 @command.command()
-@_places("SOURCE")
+@source_arguments("SOURCE")
 @options.json_document
 def verify(places: tuple[str, ...], port: str | None, as_json: bool) -> None:
     """Check the memory of SOURCE; exit code 1 if anything is wrong."""
-    source, rest = _split(places, port)
+    source, rest = split_source(places, port)
     _nothing_more(rest, "SOURCE alone")
     with _opened(source, port) as (files, memory):
         found = _findings(files, memory)
@@ -196,7 +175,7 @@ def verify(places: tuple[str, ...], port: str | None, as_json: bool) -> None:
 
 
 @command.command()
-@_places("SOURCE [ID]...")
+@source_arguments("SOURCE [ID]...")
 @click.option("--source", "origin", help="Forget all memories of this source (see ls).")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @options.json_document
@@ -208,7 +187,7 @@ def forget(
     In a directory in place; in an image only with --yes, and while no board runs on it; a live
     board forgets by its own command.
     """
-    source, ids = _split(places, port)
+    source, ids = split_source(places, port)
     if bool(ids) == (origin is not None):
         raise UserError("Say what to forget: one or more IDs, or --source NAME (not both).")
     if port is not None and ids:
@@ -302,7 +281,7 @@ def _forget_on_board(port: str, ids: Sequence[str]) -> dict[str, Any]:
 
 
 @command.command()
-@_places("SOURCE")
+@source_arguments("SOURCE")
 @click.option("--user-text", required=True, help="What the user said in that turn.")
 @click.option(
     "--reply",
@@ -321,7 +300,7 @@ def apply(
     as_json: bool,
 ) -> None:
     """Run one extraction reply through all gates, on a copy, and say what became of each part."""
-    source, rest = _split(places, port)
+    source, rest = split_source(places, port)
     _nothing_more(rest, "SOURCE alone")
     text = _reply_text(reply)
     with _opened(source, port, fresh=True) as (files, memory):

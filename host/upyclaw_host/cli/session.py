@@ -8,44 +8,22 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
 from upyclaw_host import mend
 from upyclaw_host.cli import options, session_view
+from upyclaw_host.cli.source_args import source_arguments, split_session
 from upyclaw_host.errors import UserError
 from upyclaw_host.formats import export as exports
 from upyclaw_host.formats.catalog import Catalog, Session, load_catalog
 from upyclaw_host.formats.findings import has_faults
 from upyclaw_host.plain import plain
 from upyclaw_host.source import Source, open_source, pulled
-
-_F = TypeVar("_F", bound=Callable[..., Any])
-
-
-def _places(metavar: str) -> Callable[[_F], _F]:
-    """The arguments SOURCE [ID]; with --port the SOURCE is left out."""
-
-    def add(function: _F) -> _F:
-        port = click.option("--port", help="Read from the board at this port instead of SOURCE.")
-        return port(click.argument("places", nargs=-1, metavar=metavar)(function))
-
-    return add
-
-
-def _split(places: tuple[str, ...], port: str | None) -> tuple[str | None, str | None]:
-    """`(source, id)` out of the arguments."""
-    rest = list(places)
-    source = None if port is not None else (rest.pop(0) if rest else None)
-    if port is None and source is None:
-        raise UserError("Say where the sessions are: a directory, an image, or --port PORT.")
-    if len(rest) > 1:
-        raise UserError(f'"{rest[1]}" is too much: the arguments are SOURCE and one ID.')
-    return source, rest[0] if rest else None
 
 
 @contextmanager
@@ -81,11 +59,11 @@ def command() -> None:
 
 
 @command.command()
-@_places("SOURCE")
+@source_arguments("SOURCE")
 @options.json_document
 def ls(places: tuple[str, ...], port: str | None, as_json: bool) -> None:
     """List the sessions of SOURCE."""
-    source, extra = _split(places, port)
+    source, extra = split_session(places, port)
     if extra is not None:
         raise UserError(f'ls takes no ID; to read one session: upyclaw session show … "{extra}".')
     with _opened(source, port) as (files, catalog):
@@ -99,13 +77,13 @@ def ls(places: tuple[str, ...], port: str | None, as_json: bool) -> None:
 
 
 @command.command()
-@_places("SOURCE [ID]")
+@source_arguments("SOURCE [ID]")
 @click.option("--raw", is_flag=True, help="Print the records as they lie in the file.")
 @click.option("--full", is_flag=True, help="Unfold tool calls and cut nothing.")
 @options.json_document
 def show(places: tuple[str, ...], port: str | None, raw: bool, full: bool, as_json: bool) -> None:
     """Show the conversation of a session."""
-    source, wanted = _split(places, port)
+    source, wanted = split_session(places, port)
     with _opened(source, port) as (_, catalog):
         session = catalog.find(wanted)
         if as_json:
@@ -117,11 +95,11 @@ def show(places: tuple[str, ...], port: str | None, raw: bool, full: bool, as_js
 
 
 @command.command()
-@_places("SOURCE [ID]")
+@source_arguments("SOURCE [ID]")
 @options.json_document
 def verify(places: tuple[str, ...], port: str | None, as_json: bool) -> None:
     """Check the sessions of SOURCE (or one); exit code 1 if anything is wrong."""
-    source, wanted = _split(places, port)
+    source, wanted = split_session(places, port)
     with _opened(source, port) as (files, catalog):
         sessions = catalog.sessions if wanted is None else [catalog.find(wanted)]
         checked = [(session, session.all_findings()) for session in sessions]
@@ -155,7 +133,7 @@ def _verified(
 
 
 @command.command()
-@_places("SOURCE [ID]")
+@source_arguments("SOURCE [ID]")
 @click.option(
     "--format",
     "form",
@@ -170,7 +148,7 @@ def export(
     places: tuple[str, ...], port: str | None, form: str, out: Path | None, as_json: bool
 ) -> None:
     """Write a session in a form that other programs read."""
-    source, wanted = _split(places, port)
+    source, wanted = split_session(places, port)
     with _opened(source, port) as (_, catalog):
         session = catalog.find(wanted)
         if form == "md":
@@ -211,7 +189,7 @@ def _told(outcomes: list[mend.Outcome], maps: list[str], out: Path | None, as_js
 
 
 @command.command()
-@_places("SOURCE [ID]")
+@source_arguments("SOURCE [ID]")
 @click.option("--out", type=_out_folder, required=True, help="New directory for the mended copy.")
 @options.json_document
 def repair(places: tuple[str, ...], port: str | None, out: Path, as_json: bool) -> None:
@@ -219,7 +197,7 @@ def repair(places: tuple[str, ...], port: str | None, out: Path, as_json: bool) 
 
     SOURCE is never changed. Nothing is wiped: damaged bytes are set aside beside the copy.
     """
-    source, wanted = _split(places, port)
+    source, wanted = split_session(places, port)
     with _opened(source, port) as (_, catalog):
         sessions = catalog.sessions if wanted is None else [catalog.find(wanted)]
         outcomes = mend.repair(catalog, sessions, out)
@@ -228,7 +206,7 @@ def repair(places: tuple[str, ...], port: str | None, out: Path, as_json: bool) 
 
 
 @command.command()
-@_places("SOURCE [ID]")
+@source_arguments("SOURCE [ID]")
 @click.option("--out", type=_out_folder, help="New directory for the compacted copy.")
 @click.option(
     "--in-place", is_flag=True, help="Compact in SOURCE itself, a directory or an image."
@@ -241,7 +219,7 @@ def compact(
 
     All questions and answers stay, and the tool records of the newest turn that has some.
     """
-    source, wanted = _split(places, port)
+    source, wanted = split_session(places, port)
     if (out is None) != in_place:
         raise UserError("Say where to: --out DIR for a copy, or --in-place (not both).")
     with _opened(source, port) as (_, catalog):
