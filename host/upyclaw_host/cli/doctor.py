@@ -27,8 +27,8 @@ _MARKS = {State.FINE: ("✓", "green"), State.HINT: ("!", "yellow"), State.FAULT
 def command(source: str | None, port: str | None, as_json: bool) -> None:
     """Say what is wrong with a board and what to do.
 
-    Exit code 1 if something is. SOURCE is a directory with files pulled from a board, a LittleFS image, or --port PORT for a
-    live board. Nothing is changed.
+    Exit code 1 if something is. SOURCE is a directory with files pulled from a board, a LittleFS
+    image, or --port PORT for a live board. Nothing is changed.
     """
     files = open_source(None if port is not None else source, port=port)
     try:

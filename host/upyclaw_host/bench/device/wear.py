@@ -1,8 +1,8 @@
 """Counts what a turn costs the flash: `micropython wear.py`, prints JSON lines.
 
-Owns: the turns of the device's store and, beside it, the file pattern
-of the reference (validate by reading the idx, append to data, append to idx, each with its own
-open and close; `spec` §6 and §7). Both write the same records, each on a fresh flash of 2 MiB.
+Owns: the turns of the device's store and, beside it, the file pattern of the reference (validate
+by reading the idx, append to data, append to idx, each with its own open and close; `spec` §6 and
+§7). Both write the same records, each on a fresh flash of 2 MiB.
 """
 
 import gc
