@@ -138,3 +138,32 @@ def test_a_changed_number_or_name_is_not_the_same(root):
     assert store.get(home)["content"] == "Lena lives in Rome"
     assert told("我的女儿7岁了", "用户的女儿7岁", age, **change) == ["replaced"]
     assert store.get(age)["content"] == "用户的女儿7岁"
+
+
+def test_labels_that_say_nothing(root):
+    # Replies of SmolLM2-135M, held to the form.
+    store = MemoryStore(root, clock=lambda: 1796026877)
+    for said, content, tags, keywords, labels in (
+        (
+            "Hello! My name is Ada and my gate code is 4417.",
+            "Hello, my name is Ada and my gate code is 4417.",
+            ["...", "..."],
+            ["...", "..."],
+            "Hello",
+        ),
+        (
+            "I live in Kiel with my dog Biscuit.",
+            "I live in Kiel with my dog Biscuit.",
+            ["I", "Kiel"],
+            ["I", "Kiel"],
+            "Kiel",
+        ),
+        ("我喜欢喝茶", "用户喜欢喝茶", ["喜欢", "茶"], ["茶"], "茶"),
+    ):
+        entry = {"content": content, "tags": tags, "keywords": keywords}
+        text = json.dumps({"intent": "none", "memories": [entry]})
+        results = gates.apply(store, text, said)
+        assert [r.what for r in results] == ["stored"], content
+        item = store.get(results[0].id)
+        assert item["tags"] == labels, item
+        assert "..." not in item["keywords"] and "I," not in item["keywords"], item

@@ -166,6 +166,20 @@ def test_a_phrase_said_over_and_over(text: str, round_and_round: bool) -> None:
     assert goes_round(text) is round_and_round
 
 
+def test_an_extraction_of_endless_signs_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    # What SmolLM2 says to `I moved from Kiel to Hamburg.`, for half a minute.
+    start = '{"intent":"none","memories":[{"content":"...","tags":['
+    chunks = [{"choices": [{"delta": {"content": c}}]} for c in (start, *['"...",'] * 400)]
+    library = FakeLibrary(*chunks)
+    library.ready.set()
+    monkeypatch.setitem(sys.modules, "xllamacpp", library)
+    relay = Relay(make_provider("local", Config()))
+    got = asyncio.run(ask(relay, kind="extract"))
+    assert got.text == start + '"...",' * 8 and got.done
+    assert len(asyncio.run(ask(relay)).text) > 2000, "in a talk only words count"
+    assert not goes_round("", signs=True)
+
+
 def test_a_reply_that_goes_round_is_ended(monkeypatch: pytest.MonkeyPatch) -> None:
     words = [{"choices": [{"delta": {"content": f"{w} "}}]} for w in ("I", "am", "a", "wizard.")]
     library = FakeLibrary({"choices": [{"delta": {"content": "Well, "}}]}, *words * 100)

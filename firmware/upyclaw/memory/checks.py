@@ -49,7 +49,10 @@ def _fact(entry, user_text):
     folded = fold(user_text)
     keywords = [word for word in _list(entry.get("keywords")) if fold(word) in folded]
     tags = _list(entry.get("tags")) or _list(entry.get("summary_labels"))
-    tags = [tag for tag in tags if " " + fold(tag) + " " not in _GENERIC] or keywords[:1]
+    # "..." and "I" say as little: weak models copy them from the question.
+    tags = [tag for tag in tags if terms(tag) and " " + fold(tag) + " " not in _GENERIC]
+    keywords = [word for word in keywords if terms(word)]
+    tags = tags or keywords[:1]
     return (
         _content(entry),
         ",".join(tags),

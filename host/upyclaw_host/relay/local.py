@@ -124,7 +124,7 @@ class LocalProvider:
                     if said or not item:
                         yield item
                     tail = (tail + _text(item))[-REPEATS * PHRASE[-1] :]
-                    if goes_round(tail):
+                    if goes_round(tail, signs=kind == "extract"):
                         yield {"choices": [{"delta": {}, "finish_reason": "stop"}]}
                         return
             if said:
@@ -160,12 +160,13 @@ def _text(item: dict[str, Any]) -> str:
     return content_text((choices[0].get("delta") or {}).get("content"))
 
 
-def goes_round(text: str) -> bool:
-    """Whether `text` ends with a phrase said over and over; lines of dashes are none."""
+def goes_round(text: str, signs: bool = False) -> bool:
+    """Whether `text` ends with a phrase said over and over. One without a letter counts only with
+    `signs`: lines of dashes belong to a talk, lists of `"..."` to no extraction."""
     for size in PHRASE:
         phrase = text[-size:]
-        if text.endswith(phrase * REPEATS) and any(c.isalpha() for c in phrase):
-            return True
+        if phrase and text.endswith(phrase * REPEATS):
+            return signs or any(c.isalpha() for c in phrase)
     return False
 
 
