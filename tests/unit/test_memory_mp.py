@@ -19,7 +19,7 @@ from unit.on_micropython import micropython
 from unit.test_memory_formats import _ALL, golden
 from upyclaw_host import memory_work
 from upyclaw_host.flash.image import create_image
-from upyclaw_host.formats.memory import FILES, Memory, read_memory
+from upyclaw_host.formats.memory import FILES, RECORDS, Memory, read_memory
 from upyclaw_host.source import open_source
 
 _SCRIPT = Path(__file__).with_name("mp_memory.py")
@@ -197,4 +197,7 @@ def test_what_the_board_makes_of_damage_the_witness_saw_before(tmp_path):
         compare(one, told, memory)
         files = {name: base64.b64decode(data) for name, data in one["files"].items()}
         before = {item.id for item in read_memory(files).items}
-        assert {item[0] for item in told["items"]} <= before
+        lines = files.get(RECORDS, b"").decode("utf-8", "replace").splitlines()
+        for name, content, *_ in told["items"]:
+            # MicroPython reads JSON with a colon or comma missing, and so keeps such a memory.
+            assert name in before or any(name in line and content in line for line in lines)
