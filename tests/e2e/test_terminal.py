@@ -123,6 +123,7 @@ def test_a_conversation_at_the_terminal(person):
     while len(script.requests()) < 3:
         assert time.monotonic() < until, someone.seen
         someone.read(0.05)
+    someone.wait("Ctrl-C stops it")
     someone.type("\x03")
     someone.wait("Stopped.")
     someone.wait("you>")

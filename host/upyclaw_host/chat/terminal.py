@@ -36,6 +36,7 @@ COMMANDS = [
 ]
 
 _BOARD = "board> "
+_PATIENCE_S = 1.0  # without a word before something moves on the screen
 
 HELP = """\
 Type a line and press Enter; Alt-Enter (or Esc, Enter) starts a new line; a paste keeps its lines.
@@ -185,6 +186,12 @@ class Terminal:
         if not self._client.connected and not await self._again():
             return
         words: Wrapper | None = None
+        waiting = self._console.status("[dim]Ctrl-C stops it[/dim]")
+        patience = asyncio.get_running_loop().call_later(_PATIENCE_S, waiting.start)
+
+        def waited() -> None:
+            patience.cancel()
+            waiting.stop()
 
         def show(text: str) -> None:
             self._console.print(text, end="", markup=False, soft_wrap=True)
@@ -192,12 +199,16 @@ class Terminal:
         def on_text(piece: str) -> None:
             nonlocal words
             if words is None:
+                waited()
                 words = Wrapper(self._console.width, len(_BOARD))
                 self._console.print(_BOARD, style="cyan", end="", markup=False)
             show(words.feed(plain(piece)))
 
-        with self._interrupt():
-            result = await self._client.turn(line, on_text, self._notice)
+        try:
+            with self._interrupt():
+                result = await self._client.turn(line, on_text, self._notice)
+        finally:
+            waited()
         if words is not None:
             show(words.finish() + "\n")
         if result.error:
