@@ -19,11 +19,11 @@ def not_ours(port: str, said: str) -> UserError:
     if crash and "upyclaw/" in crash.group():
         return UserError(
             f"upyclaw on the board at {port} fails to start ({crash['error'].strip()}): "
-            "install the firmware again."
+            f"see what is wrong with `upyclaw doctor --port {port}`, or install it again."
         )
     return UserError(
         f"The board on {port} runs MicroPython but not upyclaw: "
-        f"put it there with `upyclaw install --port {port}`."
+        f"put it there with `upyclaw install --board NAME --port {port}` (names: upyclaw boards)."
     )
 
 
