@@ -476,7 +476,7 @@ async def test_memory_is_not_for_everybody(root):
 async def test_profile(root):
     app, pages, client = opened(root)
     _, end = await ask(client, "profile", do="show", file="soul")
-    assert "assistant" in end["d"]
+    assert "plain" in end["d"]  # the default
     _, end = await ask(client, "profile", do="edit", file="user", text="Name: Ada\nLikes: 茶")
     assert end["ok"], end
     _, end = await ask(client, "profile", do="show", file="user")
