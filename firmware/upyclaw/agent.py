@@ -105,6 +105,7 @@ class Agent:
         """No turn is in work: the tools leave the heap until the next one."""
         self._tools = None
         unload("upyclaw.tools.builtin", "upyclaw.tools.registry", "upyclaw.memory.tool")
+        unload("upyclaw.tools.rounds")
         collect()
 
     async def answer(self, chat, text, sink):
@@ -147,7 +148,7 @@ class Agent:
             try:
                 done, words = self._command(chat, text)
             finally:
-                unload("upyclaw.commands", "upyclaw.memory_commands")
+                unload("upyclaw.commands", "upyclaw.memory_commands", "upyclaw.context_command")
                 if self.mind:
                     self.mind.store.sleep()
             sink.text(words)
@@ -174,6 +175,10 @@ class Agent:
         name, _, rest = text.partition(" ")
         if name in ("/memory", "/profile", "/context"):
             self.make_room()
+            if name == "/context" and self.mind and self.sees_memory(chat):
+                from upyclaw import context_command
+
+                return True, context_command.run(self, chat, rest.strip())
             from upyclaw import memory_commands
 
             return memory_commands.run(self, chat, name, rest.strip())
@@ -224,6 +229,7 @@ class Agent:
             await sink.note("The end of this turn is not saved: {}".format(error))
         if mind:
             sid = self.map(chat).current()[1]
+            mind.worker.pause()
             mind.worker.submit(sid, text, turn.facts.facts + list(told.facts if told else ()))
             note = mind.told(turn.facts.labels)
             if note:

@@ -1,7 +1,7 @@
-"""`/memory`, `/profile` and `/context`: looking at and changing what the board remembers.
+"""`/memory` and `/profile`: looking at and changing what the board remembers.
 
-Owns their wording. Works on the Mind's store and profile; must not call a model. Imported when
-such a command comes.
+Owns their wording, and that of who may not. Works on the Mind's store and profile; must not call
+a model. Imported when such a command comes.
 """
 
 MEMORY_USAGE = (
@@ -19,8 +19,6 @@ def run(agent, chat, name, rest):
         return False, "This board keeps no long-term memory (memory.mode is off)."
     if not agent.sees_memory(chat):
         return False, "Guests do not see the long-term memory of this board."
-    if name == "/context":
-        return True, _context(agent, chat, rest)
     verb, _, rest = (rest or ("list" if name == "/memory" else "show")).partition(" ")
     rest = rest.strip()
     try:
@@ -161,24 +159,3 @@ def _profile(profile, verb, rest):
         profile.reset(name)
         return True, "{}.md is the default again.".format(name)
     return False, PROFILE_USAGE
-
-
-def _context(agent, chat, text):
-    """What the next request would hold, and how big each part is."""
-    from upyclaw.turn import build_request
-
-    session = agent.session(chat)
-    tools = agent.tools()
-    sections = agent.mind.sections(tools is not None)
-    notes = agent.mind.recalled(text)
-    line = text or "(your next line)"
-    request = build_request(agent, session, tools, sections, notes, line)
-    total = 0
-    for piece in request.pieces(bytearray(128)):
-        total += len(piece)
-    lines = ["{}: {} bytes".format(name, n) for name, n in request.report]
-    if notes:
-        lines.append("recalled for this line: {} bytes".format(len(notes.encode())))
-    lines.append("records sent: {} of {}".format(session.count - request.first, session.count))
-    lines.append("in all: {} bytes for a context of {} tokens".format(total, agent.client.context))
-    return "\n".join(lines)

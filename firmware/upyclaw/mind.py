@@ -15,10 +15,12 @@ _TOKENS = 512  # of an extraction reply
 
 
 class _Reply:
-    """Handler of a ReplyReader that keeps the text, up to a limit."""
+    """Handler of a ReplyReader that keeps the text, up to a limit. `until_quiet()` waits until no
+    turn is in work: none is begun to be read beside one, because the heap has no room for it."""
 
-    def __init__(self):
+    def __init__(self, until_quiet):
         self.data = bytearray()
+        self.ready = until_quiet
 
     def on_text(self, text):
         data = text.encode()
@@ -132,7 +134,7 @@ class Mind:
             "user": user,
             "sending": self.worker.send,
         }
-        reply = _Reply()
+        reply = _Reply(self.worker.until_quiet)
         await self._client.chat(
             Request(None, parts, 0, None, None, options), reply, "extract", timeout_ms
         )

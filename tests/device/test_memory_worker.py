@@ -6,9 +6,8 @@ import json
 from remembered import contents, fresh
 
 from upyclaw.compat import json_loads, ticks_diff, ticks_ms
-from upyclaw.memory import context, orders, prompt
+from upyclaw.memory import context, orders
 from upyclaw.memory.profile import LIMIT, Profile
-from upyclaw.memory.tools import memory_tools
 from upyclaw.memory.worker import Worker
 from upyclaw.storage.files import StorageError
 
@@ -240,6 +239,9 @@ async def test_two_writers(root):
 
 
 async def test_the_prompt_holds_the_bare_text_only(root):
+    # Not at the top: a store that sleeps empties the modules of the board.
+    from upyclaw.memory import prompt
+
     # B27, B28, B31, B57
     store = fresh(root)
     store.zone = 8 * 3600
@@ -262,6 +264,9 @@ async def test_the_prompt_holds_the_bare_text_only(root):
 
 
 def test_dates_of_the_prompt():
+    # Not at the top: a store that sleeps empties the modules of the board.
+    from upyclaw.memory import prompt
+
     assert "Monday 2026-11-30 23:30 (UTC+08:00)" in prompt.when(1796052600, 8 * 3600)
     assert "Monday 2026-11-30 05:00 (UTC-10:30)" in prompt.when(1796052600, -37800)
     assert "Saturday 2000-01-01 00:00 (UTC+00:00). Yesterday was 1999-12-31" in prompt.when(
@@ -303,6 +308,8 @@ def test_orders(root):
 
 
 async def test_tools(root):
+    from upyclaw.memory.tools import memory_tools
+
     store = fresh(root, 1700000060)
     tools = {tool.name: tool for tool in memory_tools(store, root + "/memory")}
 

@@ -134,6 +134,8 @@ async def test_the_reply_never_waits_for_the_worker(root):
     for i in range(7):
         fields, sink = await board.say("I like green tea number {}.".format(i))
         assert fields["ok"] and sink.words == "Fine."
+        while not i and not board.mind.worker.running:
+            await sleep_ms(20)
     fields, _ = await board.say("/session new other")
     assert fields["ok"]
     states = board.mind.worker.states()

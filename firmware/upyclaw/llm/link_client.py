@@ -162,8 +162,9 @@ class LinkClient:
     async def chat(self, request, handler, kind="chat", timeout_ms=300000):
         """Send `request` (has `pieces(buf)`), pass the reply to `handler` as it comes.
 
-        `timeout_ms` is the longest silence of the model. `handler` may have an async `drain()`; it
-        is awaited after each piece, so that a slow taker slows the sender.
+        `timeout_ms` is the longest silence of the model. `handler` may have an async `ready()`,
+        awaited before the reply is read, and `drain()`, awaited after each piece, so that a slow
+        taker slows the sender.
         Raises LLMError; its kind is "gone" if there is no relay or the relay leaves.
         """
         if not self.available:
@@ -183,6 +184,8 @@ class LinkClient:
             except LinkDown:
                 raise LLMError("gone", RELAY_GONE)
             finally:
+                # The code that reads goes with the reply, as that of the request has gone.
+                unload("upyclaw.llm.reader")
                 watch.cancel()
                 if not lane.ended and not lane.gone:
                     self._link.abandon(lane.stream)
@@ -244,10 +247,10 @@ class LinkClient:
             if lane.gone:
                 raise LinkDown()
             if reader is None and lane.head is not None:
+                if hasattr(handler, "ready"):
+                    await handler.ready()
                 from upyclaw.llm.reader import ReplyReader
 
-                # Its code goes with the reply, as that of the request has gone.
-                unload("upyclaw.llm.reader")
                 status = lane.head.get("status")
                 reader = ReplyReader(
                     handler,
@@ -263,6 +266,7 @@ class LinkClient:
                 lane.free()
                 if drain:
                     await drain()
+                    heard = ticks_ms()
             elif reader and lane.ended:
                 reader.finish()
                 return

@@ -13,6 +13,8 @@ from ..compat import MICROPYTHON, unload
 _PREFIX = "upyclaw.memory."
 # What holds data between turns.
 _STAYS = ("store", "worker", "tool")
+# What may be at work, or have made an object that is, when the rest is wiped.
+_AT_WORK = ("job", "orders", "context", "profile")
 
 
 def drop(name):
@@ -21,11 +23,36 @@ def drop(name):
         unload(_PREFIX + name)
 
 
-def drop_all():
-    """Unload every module of this package but those that hold data, and collect at once: what is
-    allocated next must not come to lie behind the garbage."""
+def wipe(*names):
+    """Unload modules of this package, none of which runs, and empty them; then collect.
+
+    The collector takes old words on the C stack for pointers; one that points to a function would
+    keep its module and all that this one imports, 20 KB with the filter.
+    """
     if MICROPYTHON:
-        for name in list(sys.modules):
-            if name.startswith(_PREFIX) and name[len(_PREFIX) :] not in _STAYS:
-                unload(name)
+        for name in names:
+            empty(name)
+        gc.collect()
+
+
+def empty(name):
+    """`wipe` of one module, without collecting."""
+    module = sys.modules.get(_PREFIX + name) if MICROPYTHON else None
+    if module:
+        module.__dict__.clear()
+        drop(name)
+
+
+def drop_all(wiped=False):
+    """Unload every module of this package but those that hold data, and collect at once: what is
+    allocated next must not come to lie behind the garbage. `wiped`: none of them runs but those
+    of _AT_WORK, see `wipe`."""
+    if MICROPYTHON:
+        names = [name[len(_PREFIX) :] for name in sys.modules if name.startswith(_PREFIX)]
+        for name in names:
+            if name not in _STAYS:
+                if wiped and name not in _AT_WORK:
+                    empty(name)
+                else:
+                    drop(name)
         gc.collect()

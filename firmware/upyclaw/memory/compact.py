@@ -8,9 +8,9 @@ forgotten item MEMORY.md and the index are written without it; the digest gets i
 loses a few counts, never doubles them); the rename of the records is the commit.
 """
 
-from ..compat import collect, const
+from ..compat import const
 from ..storage.files import close, discard, replace, wrap
-from . import drop
+from . import wipe
 from .journal import KEEP, LIMIT
 
 _CHUNK = const(256)
@@ -63,22 +63,17 @@ def compact(store, forget=-1):
     store.changed()
 
 
-# Each step gives its code back: together they do not fit beside a turn.
-
-
-def _drop(*names):
-    # Not all: the callers are still at work, and what they call would be loaded a second time.
-    for name in names:
-        drop(name)
-    collect()
+# Each step gives its code back: together they do not fit beside a turn. Not all of it: the callers
+# are still at work, and what they call would be loaded a second time.
 
 
 def _rewritten(store, path):
+    wipe("core", "slots", "rank")
     from .rewrite import rewrite
 
     out = rewrite(store, path)
     del rewrite
-    _drop("rewrite", "render")
+    wipe("rewrite", "render")
     return out
 
 
@@ -87,7 +82,7 @@ def _derive(store):
 
     write_derived(store)
     del write_derived
-    _drop("derived", "dates")
+    wipe("derived", "dates")
 
 
 def _mark(journal, now):

@@ -10,6 +10,8 @@ import asyncio
 from ..compat import collect, const, sleep_ms
 from .worker import WAITING
 
+# ms for a reply that a turn has held back.
+_AFTER = const(5000)
 # Characters of two texts in one job.
 _JOINED = const(2000)
 
@@ -78,6 +80,10 @@ async def _within(worker, asked):
 
     async def clock():
         await sleep_ms(worker.timeout_ms)
+        if worker.held:
+            # The reply may be there and wait for the end of the turn.
+            await worker.until_quiet()
+            await sleep_ms(_AFTER)
         wake.set()
 
     tasks = (asyncio.create_task(ask()), asyncio.create_task(clock()))

@@ -139,7 +139,9 @@ def forget(memory, id):
     slot = memory.find(id)
     if slot < 0:
         return None
-    item = memory.item(slot)
+    # Not the whole item, which is a kilobyte: what comes now needs the heap.
+    content = memory.text_of(slot, b"content")
+    labels = record.labels_of(memory.text_of(slot, b"tags"))
     from .compact import compact
 
     compact(memory, slot)
@@ -147,11 +149,10 @@ def forget(memory, id):
     drop("compact")
     memory.journal.add("forget", id)
     memory.journal.flush()
-    labels = record.labels_of(item["tags"])
     if memory.on_forget:
         # What compaction needed leaves the heap before the waiting jobs are looked through.
         drop_all()
-        memory.on_forget(item["content"])
+        memory.on_forget(content)
     return labels
 
 

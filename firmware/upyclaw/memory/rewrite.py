@@ -5,7 +5,7 @@ Owns: the compacted form of a line. Must not change what an item says, nor the o
 
 from array import array
 
-from ..compat import utf8_clean
+from ..compat import collect, utf8_clean
 from ..storage.files import StorageError, close, wrap
 from . import record, render
 from .heat import LIVE, PINNED
@@ -24,7 +24,10 @@ def rewrite(store, path):
     done = False
     try:
         f = open(path, "wb")
-        for i, line in store.lines([i for i in range(table.n) if table.flags[i] & LIVE]):
+        for i, line in store.lines(i for i in range(table.n) if table.flags[i] & LIVE):
+            if not i & 7:
+                # Now, not when the heap is full of pieces of lines.
+                collect()
             data = _renewed(table, i, bytes(line))
             if missing and record.field(data, b"id") == highest:
                 missing = False

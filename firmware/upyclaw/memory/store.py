@@ -205,7 +205,7 @@ class MemoryStore(Lazy):
     def sleep(self):
         """Give back the RAM of everything but the data; the next call loads the code again."""
         self.release()
-        drop_all()
+        drop_all(True)
 
     def idle(self):
         """Bring the derived files up to date if that is due. Cheap otherwise."""

@@ -5,7 +5,7 @@ method of MemoryStore (store.py). Loaded when one is called.
 """
 
 from ..compat import const
-from . import drop_all
+from . import drop_all, wipe
 from .cuts import clean, cut
 
 # As in record.py, which would cost the heap of its code.
@@ -62,11 +62,13 @@ def _content(content):
 def _relate(memory, content, but):
     """relate.relate. Nothing else is loaded meanwhile, and its code is gone before that of the
     change comes: beside a turn a chip has no room for both."""
+    wipe("core", "slots", "rank", "record")
     drop_all()
     from .relate import relate
 
     found = relate(memory, content, but)
     del relate
+    wipe("relate", "keys", "norm", "text", "contents")
     drop_all()
     return found
 

@@ -8,7 +8,7 @@ takes what was stored, so that it is not extracted again) and `labels` (a list o
 
 from ..compat import collect
 from ..storage.files import StorageError
-from . import drop, drop_all
+from . import drop_all, empty
 
 
 class MemoryTool:
@@ -37,7 +37,7 @@ class MemoryTool:
 
     def sleep(self):
         """Give back the heap of the words."""
-        drop("tools")
+        empty("tools")
 
     async def run(self, args, context):
         """Carry out the call. The answer is JSON text (str or memoryview), failures included.
@@ -56,9 +56,9 @@ class MemoryTool:
 
             method, values, detail = prepare(self.name, self._target, args)
             del prepare
-            drop_all()
+            drop_all(True)
             result = getattr(self._target, method)(*values) if method else None
-            drop_all()
+            drop_all(True)
             if self._writes:
                 from .tooldone import answer
 
@@ -67,12 +67,12 @@ class MemoryTool:
 
             return show(self.name, self._target, result, detail)
         except (StorageError, ValueError) as error:
-            drop_all()
+            drop_all(True)
             from .tooldone import failed
 
             return failed(self.name, error)
         except MemoryError:
             return '{"ok":false,"error":"the board has no room for this beside the turn"}'
         finally:
-            drop_all()
+            drop_all(True)
             collect()

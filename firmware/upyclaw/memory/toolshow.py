@@ -5,8 +5,9 @@ Owns: the form of items in an answer, and its bounds: a long list says how much 
 
 from ..compat import collect, const
 
-# Bytes of an answer: what a tool's result may have.
+# Bytes of an answer: what a tool's result may have. Less where the heap has no such piece.
 _ROOM = const(4096)
+_LEAST = const(1536)
 # Bytes of it for what is around the items.
 _FRAME = const(96)
 _LABELS = const(2048)
@@ -19,7 +20,15 @@ def show(name, store, slots, detail):
         return _unknown(store, slots, detail)
     # First of all, while there is a piece of the heap that long. One buffer: texts that are
     # joined would take the room twice.
-    room = bytearray(_ROOM)
+    size = _ROOM
+    while True:
+        try:
+            room = bytearray(size)
+            break
+        except MemoryError:
+            size //= 2
+            if size < _LEAST:
+                raise
     if name == "memory_list":
         slots = slots[detail:]
     n = _put(
@@ -41,7 +50,7 @@ def _fill(store, slots, room, n):
         collect()
         data = _render(store, slot)
         if shown:
-            if n + len(data) + _FRAME > _ROOM:
+            if n + len(data) + _FRAME > len(room):
                 break
             n = _put(room, n, b",")
         n = _put(room, n, data)

@@ -8,9 +8,12 @@ kept over a restart.
 
 import asyncio
 
-from ..compat import collect, const, sleep_ms
+from ..compat import collect, const, sleep_ms, ticks_diff, ticks_ms
 
 WAITING = const(4)
+# ms of a pause; between two looks at the clock.
+_PAUSE = const(1000)
+_STEP = const(100)
 # Characters of a text that are looked at.
 _TEXT = const(2000)
 
@@ -38,6 +41,8 @@ class Worker:
         self.running = None
         self.gone = []
         self.held = 0
+        # When the last pause began; None: there was none.
+        self.since = None
         # The task that asks the model, and whether its request is still on its way out.
         self.asking = None
         self.sending = False
@@ -93,6 +98,10 @@ class Worker:
         self.held = max(0, self.held - 1)
         self.wake.set()
 
+    def pause(self):
+        """A turn has just ended, and the next line may come at once: start no job for a second."""
+        self.since = ticks_ms()
+
     def left(self):
         """Texts not looked through yet; the PC waits for 0 before it takes its model away."""
         return len(self.jobs) + (1 if self.running else 0)
@@ -117,17 +126,28 @@ class Worker:
 
         purge(self, content)
 
-    async def free(self):
-        """Wait until no turn is in work, then have the heap to ourselves."""
+    async def until_quiet(self):
+        """Wait until no turn is in work."""
         while self.held:
             self.wake.clear()
             await self.wake.wait()
+
+    async def free(self):
+        """Wait until no turn is in work, then have the heap to ourselves."""
+        await self.until_quiet()
         self.make_room()
+
+    def early(self):
+        """True while a pause lasts."""
+        return self.since is not None and ticks_diff(ticks_ms(), self.since) < _PAUSE
 
     async def run(self):
         """Work until cancelled. An error in a job ends the job, never the worker (B61)."""
         while True:
-            while not self.jobs or self.held:
+            while not self.jobs or self.held or self.early():
+                if self.jobs and not self.held:
+                    await sleep_ms(_STEP)
+                    continue
                 self.wake.clear()
                 await self.wake.wait()
             self.running = self.jobs.pop(0)

@@ -4,8 +4,8 @@ Owns: the order and pairing of messages (B01, B12, B40, B41), joining of neighbo
 reasoning goes back (B04). The file is only read: repairs live in the request. Must not hold a
 record.
 
-RAM: one read buffer of 512 bytes, the facts of one record, the open calls of one round, 1 KB to
-tell which ids are taken.
+RAM: one read buffer of 512 bytes, the facts of one record, the open calls of one round, 256 bytes
+to tell which ids are taken.
 """
 
 import binascii
@@ -23,7 +23,7 @@ LEFT_OUT = b"(left out: too long for the model's context)"
 
 _READ = const(512)
 _ID_LIMIT = const(40)  # characters of a call's id that every server takes
-_BITS = const(8192)  # of the filter that tells which ids may have been used
+_BITS = const(2048)  # of the filter that tells which ids may have been used
 
 
 class History:

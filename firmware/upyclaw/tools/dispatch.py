@@ -19,9 +19,12 @@ def failure(sentence):
 
 
 async def run_call(registry, call, context=None):
-    """Run `call` (name, arguments, problem). Returns (text, is_error); the text is clean, at most
-    4 KB and never empty. CancelledError passes through, nothing else does."""
+    """Run `call` (name, arguments, problem). Returns (text, is_error); the text (str, or a
+    memoryview of UTF-8) is clean, at most 4 KB and never empty. CancelledError passes through,
+    nothing else does."""
     text, bad = await _run(registry, call, context)
+    if isinstance(text, memoryview):
+        return text, bad
     from upyclaw.storage.cap import cap_result
 
     unload("upyclaw.storage.cap")

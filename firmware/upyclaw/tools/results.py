@@ -27,7 +27,7 @@ async def run_calls(registry, session, calls, context, fmt, note):
             if tool and context and not getattr(tool, "trusted", False):
                 # What it read may be anybody's words: memory takes no orders from it (B31).
                 context.untrusted = True
-            data = text.encode()
+            data = text.encode() if isinstance(text, str) else text
             key = "{} {} ".format(call.name, call.raw).encode()
             mark = binascii.crc32(data, binascii.crc32(key, mark))
             cut = cut and bool(call.problem)
