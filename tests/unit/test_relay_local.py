@@ -154,6 +154,8 @@ def test_the_models_threads_do_not_spin_beside_other_work(
         ("My answer: " + "A single star,\n" * 8, True),
         ("他很勇敢。" * 8, True),
         ("I'm a bit of a wizard. " * 7, False),
+        ("I'm not a magic spell. I'm here to help with any questions or problems. " * 3, True),
+        ("I'm not a magic spell. I'm here to help with any questions or problems. " * 2, False),
         ("", False),
         ("| --- | --- | --- | --- | --- | --- | --- | --- | --- |", False),
         ("-" * 400, False),
@@ -191,7 +193,7 @@ def test_a_reply_that_goes_round_is_ended(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 @pytest.mark.parametrize("own", [False, True])
-def test_an_answer_given_twice_is_sent_once_to_the_small_model(
+def test_the_small_model_gets_what_it_was_told_and_the_newest_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, own: bool
 ) -> None:
     library = FakeLibrary(HELLO)
@@ -199,10 +201,14 @@ def test_an_answer_given_twice_is_sent_once_to_the_small_model(
     monkeypatch.setitem(sys.modules, "xllamacpp", library)
     file = tmp_path / "big.gguf"
     file.write_bytes(b"GGUF")
-    talk = [("user", "Hi"), ("assistant", "Yes."), ("user", "Hi"), ("assistant", "Yes.")]
-    talk += [("user", "Why?"), ("assistant", "No."), ("user", "Hi")]
+    talk = [("system", "Be kind."), ("user", "I am Ada."), ("assistant", "Yes.")]
+    talk += [("user", "我叫什么？"), ("assistant", "Yes."), ("user", "Who am I? ")]
     messages = [{"role": role, "content": content} for role, content in talk]
-    relay = Relay(make_provider("local", Config(), model=str(file) if own else None))
+    record = tmp_path / "record.jsonl"
+    relay = Relay(
+        make_provider("local", Config(), model=str(file) if own else None, record=record)
+    )
     asyncio.run(ask(relay, {"messages": messages}))
-    # Somebody's own model gets the talk as it was.
-    assert library.asked == [messages if own else messages[:3] + messages[4:]]
+    # Somebody's own model gets the talk as it was; the record shows it as it came.
+    assert library.asked == [messages if own else [messages[0], messages[1], messages[-1]]]
+    assert json.loads(record.read_text("utf-8"))["body"]["messages"] == messages
