@@ -138,10 +138,17 @@ def test_restarts_add_no_extraction(flash, scripted, run):
     with SimBoard(flash) as board:
         with_client(board.port, rig.relay(), state_and_wait)
     assert asked() == 1
+
+    async def greet_and_look(client: ChatClient) -> str:
+        for line in ("Hi!", "What is the time?"):
+            assert (await client.turn(line)).ok
+        # The queue is looked at a second after the last turn.
+        await asyncio.sleep(2.5)
+        return (await client.turn("/status")).text
+
     with SimBoard(flash) as board:
-        for result in talk(board.port, rig.relay(), "Hi!", "What is the time?", "/status"):
-            assert result.ok, result
-    assert "0 waiting, 0 running, 0 done, 0 failed" in result.text
+        status = with_client(board.port, rig.relay(), greet_and_look)
+    assert "0 waiting, 0 running, 0 done, 0 failed" in status
     assert asked() == 1
     _, out = run("memory", "ls", flash, "--json")
     assert "User keeps bees in Riga" in [item["content"] for item in json.loads(out)["items"]]
