@@ -41,11 +41,13 @@ class Profile:
     def read(self, name):
         """The text of a file, its default if there is none; at most LIMIT bytes, in one piece."""
         path = self.path(name)
-        if size(path) < 0:
+        n = size(path)
+        if n < 0:
             return _DEFAULTS[name]
         try:
             with open(path, "rb") as f:
-                data = f.read(LIMIT)
+                # No more than there is: MicroPython makes room for all that is asked for.
+                data = f.read(min(n, LIMIT))
         except OSError as e:
             raise wrap(e, path)
         # A file written by hand may be longer and be cut inside a character.
