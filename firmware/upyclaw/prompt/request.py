@@ -7,7 +7,7 @@ wire at once.
 
 import json
 
-from upyclaw.compat import unload
+from upyclaw.compat import collect, unload
 from upyclaw.prompt.clean import NO_WORDS, is_blank, text_pieces
 from upyclaw.storage.codec import json_escape
 
@@ -160,6 +160,8 @@ class Request:
 
     def _tools(self):
         start = self._sent
+        # The words of the tools come from flash, to where the history's code was.
+        collect()
         head = b',"tools":['
         for data in self.tools.schemas():
             yield head

@@ -125,11 +125,13 @@ class ChatMap:
             self._edit("rebuild", text)
 
     def _read(self, path):
-        if files.size(path) < 0:
+        n = files.size(path)
+        if n < 0:
             return None
         try:
             with open(path, "rb") as f:
-                return f.read(4096)
+                # No more than there is: MicroPython makes room for all that is asked for.
+                return f.read(min(n, 4096))
         except OSError as e:
             raise files.wrap(e, path)
 
