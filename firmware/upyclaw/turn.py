@@ -46,9 +46,10 @@ CUT = " \u2026 [cut off at the token limit]"
 class TurnFacts:
     """What the tools of one turn are told, and tell: `untrusted` once text that is not the user's
     was read (B31); `facts` stored in this turn, which extraction must not store again (B58);
-    `labels` of what changed."""
+    `labels` of what changed; `make_room()`, async, frees heap once a turn, else MemoryError."""
 
-    def __init__(self):
+    def __init__(self, make_room):
+        self.make_room = make_room
         self.untrusted = False
         self.facts = []
         self.labels = []
@@ -87,12 +88,13 @@ class Turn:
         self.error = None
         self.usage = None
         self.unreadable = 0
-        self.facts = TurnFacts()
+        self.facts = TurnFacts(self._make_room)
         self._agent = agent
         self._session = session
         self._sink = sink
         self._extra = extra
         self._shrink = 0  # halvings of the history, after the model said it is too long
+        self._made_room = False
         self._mind = mind
         self._text = text
         self._tools = None
@@ -101,11 +103,11 @@ class Turn:
 
     async def run(self):
         """Run to the end. Raises CancelledError after the record is closed."""
-        mind = self._mind
-        self._tools = self._agent.tools(mind is not None)
-        if mind:
-            self._sections = mind.sections(self._tools is not None)
-            self._notes = mind.recalled(self._text)
+        try:
+            self._prepare()
+        except MemoryError:
+            await self._make_room()
+            self._prepare()
         rounds = None
         while True:
             kind, handler = await self._reply()
@@ -124,6 +126,21 @@ class Turn:
                 self._sink.text(stop)
                 self._close(stop)
                 return
+
+    def _prepare(self):
+        """What of the request stays the same in all rounds."""
+        mind = self._mind
+        self._tools = self._agent.tools(mind is not None)
+        if mind:
+            self._sections = mind.sections(self._tools is not None)
+            self._notes = mind.recalled(self._text)
+
+    async def _make_room(self):
+        """Once a turn: what the memory holds of the heap beside it goes. Raises MemoryError."""
+        if self._made_room or not self._agent.mind:
+            raise MemoryError
+        self._made_room = True
+        await self._agent.mind.give_way()
 
     async def _reply(self):
         """One request and its reply: (record type, handler); FINAL also if it failed."""
@@ -154,6 +171,12 @@ class Turn:
                     self._shrink += 1
                     continue
                 kind = self._broken(handler, error)
+            except MemoryError:
+                # Nothing was shown yet: it can go out anew.
+                if handler.words or handler.calls:
+                    raise
+                await self._make_room()
+                continue
             except asyncio.CancelledError:
                 self._fail(handler, STOPPED)
                 raise

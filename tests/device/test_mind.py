@@ -41,6 +41,8 @@ class Model:
         if isinstance(reply, list):
             step = reply.pop(0) if len(reply) > 1 else reply[0]
             reply = step
+        if isinstance(reply, MemoryError):
+            raise reply
         if isinstance(reply, tuple):
             handler.on_tool(0, "c1", reply[0], reply[1])
             handler.on_end("tool_calls", None)
@@ -144,6 +146,62 @@ async def test_the_reply_never_waits_for_the_worker(root):
     model.gate.set()
     await board.settle()
     assert board.contents() == ["User likes green tea"]
+
+
+class Hungry:
+    """A tool that has no room the first `times`."""
+
+    name = "hungry"
+    description = "Eats."
+    schema = b'{"type":"object"}'
+
+    def __init__(self, times):
+        self.times = times
+
+    async def run(self, args, context):
+        self.times -= 1
+        if self.times >= 0:
+            raise MemoryError
+        return "full"
+
+
+async def test_a_turn_without_room_ends_the_extraction(root):
+    """The chat comes first; the model is asked about one text at most once (B34)."""
+    model = Model(TEA)
+    board = Board(root, model)
+    worker = board.mind.worker
+    model.gate.clear()
+    await board.say("I really like green tea in the morning.")
+    while not model.asked["extract"]:
+        await sleep_ms(20)
+    model.text = [MemoryError(), "Fine."]
+    fields, sink = await board.say("Tell me a story.")
+    assert fields["ok"] and sink.words == "Fine." and len(model.asked["chat"]) == 3
+    assert worker.states()["dropped"] == 1 and not worker.running
+    model.gate.set()
+    await board.settle()
+    assert len(model.asked["extract"]) == 1 and board.contents() == []
+    # The worker goes on, and a turn that finds no room the second time ends with a sentence.
+    await board.say("I really like green tea in the evening.")
+    await board.settle()
+    assert board.contents() == ["User likes green tea"]
+    model.text = [MemoryError(), MemoryError(), "Fine."]
+    fields, sink = await board.say("Tell me a story.")
+    assert not fields["ok"] and "memory" in fields["error"] and sink.words == ""
+
+
+async def test_a_tool_without_room_runs_again(root):
+    model = Model(TEA, [("hungry", "{}"), "Done.", ("hungry", "{}"), "Done."], tools=True)
+    board = Board(root, model)
+    hungry = Hungry(1)
+    board.extra = [hungry]
+    fields, sink = await board.say("Eat.")
+    assert fields["ok"] and hungry.times == -1
+    assert model.asked["chat"][-1]["messages"][-1]["content"] == "full"
+    hungry.times = 2
+    await board.say("Eat again.")
+    assert hungry.times == 0
+    assert "not enough memory" in model.asked["chat"][-1]["messages"][-1]["content"]
 
 
 async def test_an_order_is_obeyed_without_a_model(root):

@@ -63,9 +63,9 @@ def purge(worker, content):
 
 
 async def _within(worker, asked):
-    """Await `asked`: the reply, None if it took too long, False if it gave way. `wait_for`
-    swallows a cancellation that comes together with the result (CPython before 3.12); the worker
-    would go on for ever (B61)."""
+    """Await `asked`: the reply; None if it took too long; if it gave way False, or True if the
+    model had it already. `wait_for` swallows a cancellation that comes together with the result
+    (CPython before 3.12); the worker would go on for ever (B61)."""
     wake = asyncio.Event()
     out: list = []
 
@@ -73,7 +73,7 @@ async def _within(worker, asked):
         try:
             out.append((await asked, None))
         except asyncio.CancelledError:
-            out.append((False, None))
+            out.append((not worker.sending, None))
         except Exception as e:
             out.append((None, e))
         wake.set()
@@ -141,6 +141,9 @@ async def work(worker, job):
     reply = await _within(worker, asked)
     if reply is False:
         worker.jobs.insert(0, job)
+        return
+    if reply is True:
+        worker.dropped += 1
         return
     if reply is None:
         worker.failed += 1

@@ -84,7 +84,13 @@ class Worker:
         and goes out anew after the turn. One that the model has is waited for beside the turn.
         """
         self.held += 1
-        if self.asking and self.sending:
+        if self.sending:
+            await self.give_way()
+
+    async def give_way(self):
+        """End a running request. One that the model has is not asked again (B34): its job is
+        dropped; another goes out after the turn."""
+        if self.asking:
             self.asking.cancel()
             while self.asking:
                 await sleep_ms(0)

@@ -41,7 +41,14 @@ async def _run(registry, call, context):
         return failure("There is no tool {}. The tools are: {}.".format(call.name, names)), True
     seconds = getattr(tool, "seconds", SECONDS)
     try:
-        result = await asyncio.wait_for(tool.run(call.arguments, context), seconds)
+        try:
+            result = await asyncio.wait_for(tool.run(call.arguments, context), seconds)
+        except MemoryError:
+            # Whatever our tools do may be done twice.
+            if context is None:
+                raise
+            await context.make_room()
+            result = await asyncio.wait_for(tool.run(call.arguments, context), seconds)
     except asyncio.TimeoutError:
         return failure("{} took more than {} seconds.".format(call.name, seconds)), True
     except MemoryError:
