@@ -167,3 +167,50 @@ def test_labels_that_say_nothing(root):
         item = store.get(results[0].id)
         assert item["tags"] == labels, item
         assert "..." not in item["keywords"] and "I," not in item["keywords"], item
+
+
+def test_replies_of_a_model_of_1_5_b(root):
+    # Real replies of a model with 1.5 billion parameters to the extraction prompt.
+    store = MemoryStore(root, clock=lambda: 1796026877)
+
+    def told(said, reply, offered=None):
+        return [(r.what, r.content) for r in gates.apply(store, reply, said, offered)]
+
+    # It copies the question beside the fact, or turns the whole round.
+    assert told(
+        "Could you recommend a book? I love science fiction.",
+        '{"intent":"none","memories":[{"content":"Could you recommend a book? I love science'
+        ' fiction.","tags":["book","science fiction"],"keywords":["book","love"]}]}',
+    ) == [("stored", "I love science fiction")]
+    assert [
+        what
+        for what, _ in told(
+            "I'm vegetarian, what could I cook tonight?",
+            '{"intent":"none","memories":[{"content":"You are vegetarian, what could you cook'
+            ' tonight?","tags":["food"],"keywords":["vegetarian"]}]}',
+        )
+    ] == ["dropped"]
+    # Of a secret alone nothing is left.
+    assert told(
+        "My API key is sk-proj-abcdef1234567890ABCDEF",
+        '{"intent":"none","memories":[{"content":"sk-proj-abcdef1234567890ABCDEF",'
+        '"tags":["API","key","sk"],"keywords":["API key","sk"]}]}',
+    ) == [("dropped", "***")]
+    # One fact without the list around it.
+    phone = store.store("用户的手机号是13812345678", "手机")[1]
+    assert told(
+        "我的手机号换了，新号码是13900001111",
+        '{"intent":"replace","replaces":"%s","content":"用户的手机号是13900001111"}' % phone,
+        [phone],
+    ) == [("replaced", "用户的手机号是13900001111")]
+    # To a correction of one item it asks to forget the other that it was shown.
+    nora = store.store("User's sister Nora lives in Oslo", "family")[1]
+    tom = store.store("User's brother Tom lives in Rome", "family")[1]
+    assert told(
+        "Nora now lives in Bergen.",
+        '{"intent":"replace","memories":[{"content":"User\'s sister Nora lives in Bergen",'
+        '"tags":["location","brother","Nora"],"keywords":["Nora","Bergen"],"replaces":"%s"}],'
+        '"forgets":["%s"]}' % (nora, tom),
+        [nora, tom],
+    ) == [("dropped", ""), ("replaced", "User's sister Nora lives in Bergen")]
+    assert store.get(tom)

@@ -60,11 +60,11 @@ def apply(store, reply, user_text, offered=None, secrets=(), gone=(), known=()):
     intent, memories, forgets = answer
     out: list[Result] = []
     if intent == "forget" or forgets:
-        _forget(store, user_text, forgets, offered, out)
+        _forget(store, user_text, intent, forgets, offered, out)
     if intent == "forget":
         return out
     del answer, read_reply
-    said = _stated(user_text)
+    said = _stated(user_text, memories)
     orders = _orders(memories)
     checked = _checked(memories, orders, said, user_text, gone, known, store.clock())
     for why, fact in checked:
@@ -72,15 +72,23 @@ def apply(store, reply, user_text, offered=None, secrets=(), gone=(), known=()):
             out.append(Result("dropped", why, fact))
         else:
             fact = _safe(fact, secrets)
+            if not fact[0].strip("*. "):
+                out.append(Result("dropped", "nothing but a secret", fact[0]))
+                continue
             out.append(_keep(store, fact, said, intent, offered))
     _free()
     return out
 
 
-def _stated(user_text):
+def _stated(user_text, memories):
+    """What the user stated. Weak models copy the question beside it into the fact: it goes."""
     from .asks import statements
 
     said = statements(user_text)
+    for entry in memories[:3]:
+        text = entry.get("content") if isinstance(entry, dict) else None
+        if isinstance(text, str) and ("?" in text or "\uff1f" in text):
+            entry["content"] = statements(text).replace("\n", ", ")
     del statements
     _free()
     return said
@@ -177,7 +185,7 @@ def _corrected(store, content, tags, said):
     return target
 
 
-def _forget(store, user_text, ids, offered, out):
+def _forget(store, user_text, intent, ids, offered, out):
     from .match import only_match, same_matter
     from .text import fold
 
@@ -187,7 +195,8 @@ def _forget(store, user_text, ids, offered, out):
     for id in ids:
         if (offered is not None and id not in offered) or not store.get(id):
             out.append(Result("dropped", "no such item: " + id))
-        elif asked or same_matter(store, id, user_text):
+        elif asked or (intent == "forget" and same_matter(store, id, user_text)):
+            # With another intent a weak model lists here what it was shown.
             found.append(id)
         else:
             out.append(Result("dropped", "the user did not ask to forget it", "", id))

@@ -85,6 +85,9 @@ def read_reply(text):
         memories = value.get("memories")
         if isinstance(memories, list):
             return intent, memories, forgets
+        if "intent" in value and isinstance(value.get("content"), str):
+            # One fact without the list around it.
+            return intent, [value], forgets
         if "memories" not in value and (forgets or intent == "forget"):
             return intent, [], forgets
     return None
