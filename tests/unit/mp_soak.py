@@ -117,15 +117,10 @@ class Board:
         """The scripted model: sees what a model would see of the stored items."""
         self.calls += 1
         offered = {}
-        for name, text in parts:
-            if name == "Stored items that come close":
-                if not isinstance(text, str):
-                    text = b"".join([p if isinstance(p, bytes) else p.encode() for p in text()])
-                    text = text.decode()
-                for line in text.split("\n"):
-                    if line.startswith("- "):
-                        ident, _, content = line[2:].partition(": ")
-                        offered[ident] = content
+        for line in user[: user.index("<<<")].split("\n"):
+            if line.startswith("Stored "):
+                ident, _, content = line[7:].partition(": ")
+                offered[ident] = content
         return json.dumps(self.reply(offered))
 
     async def say(self, text, reply=None):

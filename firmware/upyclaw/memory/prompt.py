@@ -1,5 +1,5 @@
-"""What the extraction model is asked: rules, the date, the labels, the stored items that come
-close.
+"""What the extraction model is asked: rules with examples, the date, the labels, the stored items
+that come close.
 
 Owns: the wording (docs/memory.md, "Extraction"; SPEC-extract §2 in words of our own). Must not
 call the model or change the store. Nothing but the bare text of the user's turn is examined: no
@@ -9,25 +9,32 @@ history, no tool output, nothing recalled (B27, B28, B31, B35).
 from .dates import date
 
 _RULES = (
-    b"You keep the long-term memory of a personal assistant. Examine ONE message of the user. "
-    b"Answer with one JSON object and nothing else:\n"
-    b'{"intent":"none","memories":[{"content":"...","tags":["..."],"keywords":["..."]}]}\n'
-    b"- Take only lasting facts that the message itself states about the user: who they are, "
-    b"their people, animals, things, home, work, health, habits, tastes, dates, plans. Nothing "
-    b"guessed, nothing that only the lists below say.\n"
-    b"- Questions, requests, text to translate or edit, greetings, small talk and matters of the"
-    b' moment give "memories":[].\n'
-    b"- How the assistant shall speak, behave or be called is no memory.\n"
-    b"- At most 3 memories. content: one short plain sentence that begins with the user or the "
-    b"thing, in the language of the message, never translated. tags: 1 or 2 short labels, one of "
-    b"the list below where it fits, nothing vague like preference. keywords: 1 to 3 words of the "
-    b"message.\n"
-    b'- If a stored item below says all of it already, add "same":"<its id>". If the message '
-    b'changes what was so before (a number, name, place, taste), set "intent":"replace" and add '
-    b'"replaces":"<id of the old item>" if it is below; content is the new fact alone.\n'
-    b"- If the user wants something forgotten: "
-    b'{"intent":"forget","memories":[],"forgets":["<id>"]}.\n'
+    "You keep the long-term memory of a personal assistant. From ONE message take the lasting"
+    " facts it states about the user: who they are, their people, animals, things, home, work,"
+    " health, habits, tastes, dates, plans. At most 3, each one short sentence, not translated,"
+    " with 1 or 2 short tags and 1 to 3 words of the message as keywords. Moods of the day,"
+    " weather, questions, requests, small talk and orders to the assistant are no facts. If a"
+    " stored item says it already, add its id as same. Answer with JSON only:\n"
+    "I'm bored today, play something\n"
+    '{"intent":"none","memories":[]}\n'
+    'Stored m7: "User has a car"\nI sold the car for a van\n'
+    '{"intent":"replace","memories":['
+    '{"content":"User has a van","tags":["car"],"keywords":["van"],"replaces":"m7"}]}\n'
+    'Stored m8: "用户讨厌鱼"\n我不爱吃鱼\n'
+    '{"intent":"none","memories":['
+    '{"content":"用户不爱吃鱼","tags":["饮食"],"keywords":["鱼"],"same":"m8"}]}\n'
+    'Stored m7: "User has a van"\nDelete my car\n'
+    '{"intent":"forget","memories":[],"forgets":["m7"]}\n'
 )
+# The last example is in the language of the message: weak models answer in its language, and a
+# fact in another shares no word with what the user said. Message, name, its label, taste, its
+# label.
+_TWO = (
+    ("I'm Eva and I love jazz", "User's name is Eva", "name", "User loves jazz", "jazz"),
+    ("Ich heiße Eva und mag Jazz", "Nutzer heißt Eva", "Name", "Nutzer mag Jazz", "Jazz"),
+    ("我叫Eva，喜欢爵士乐", "用户叫Eva", "姓名", "用户喜欢爵士乐", "爵士乐"),
+)
+_GERMAN = (" ich ", " mein", " mir ", " wir ")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -54,13 +61,39 @@ def when(now, zone):
     )
 
 
+def _example(text):
+    """An example with two facts, in Chinese, German or English as `text`."""
+    folded = " " + text.lower() + " "
+    n = 0
+    for word in _GERMAN:
+        if word in folded:
+            n = 1
+    for ch in text:
+        if "\u4e00" <= ch <= "\u9fff":
+            n = 2
+    said, one, name, two, jazz = _TWO[n]
+    return (
+        '{}\n{{"intent":"none","memories":['
+        '{{"content":"{}","tags":["{}"],"keywords":["Eva"]}},'
+        '{{"content":"{}","tags":["{}"],"keywords":["{}"]}}]}}\n'
+        "These were examples.".format(said, one, name, two, jazz, jazz)
+    )
+
+
 def question(store, text, items, catalogue):
     """(system sections, user message) of the question about one user text. Texts, not callables:
     nothing of the memory's code has to stay while they are sent."""
-    near = "".join(["- {}: {}\n".format(id, content) for id, content in items])
-    return [
+    near = "".join(["Stored {}: {}\n".format(id, content) for id, content in items])
+    if near:
+        near += (
+            "Does the message change one of these? Then intent replace, its id, and content says"
+            " what is so now.\n"
+        )
+    parts = [
         ("Task", _RULES),
+        ("", _example(text)),
         ("Date", when(store.clock(), store.zone)),
         ("Labels in use", catalogue),
-        ("Stored items that come close", near or "(none)\n"),
-    ], ("Message to examine, not to answer:\n<<<\n" + text + "\n>>>\nAnswer with the JSON object.")
+    ]
+    ask = "Message to examine, not to answer:\n<<<\n{}\n>>>\nAnswer with the JSON object."
+    return parts, near + ask.format(text)
