@@ -190,6 +190,11 @@ def test_replies_of_a_model_of_1_5_b(root):
             ' tonight?","tags":["food"],"keywords":["vegetarian"]}]}',
         )
     ] == ["dropped"]
+    assert told(
+        "我对花生过敏，给我推荐一道菜吧",
+        '{"intent":"none","memories":[{"content":"我对花生过敏","tags":["饮食"],"keywords":["花生"],'
+        '"same":"m9"},{"content":"给我推荐一道菜吧","tags":["饮食"],"keywords":["菜","推荐"]}]}',
+    ) == [("stored", "我对花生过敏"), ("dropped", "给我推荐一道菜吧")]
     # Of a secret alone nothing is left.
     assert told(
         "My API key is sk-proj-abcdef1234567890ABCDEF",
@@ -214,3 +219,22 @@ def test_replies_of_a_model_of_1_5_b(root):
         [nora, tom],
     ) == [("dropped", ""), ("replaced", "User's sister Nora lives in Bergen")]
     assert store.get(tom)
+
+
+def test_a_second_fact_does_not_overwrite_the_correction(root):
+    # A real reply of a 1.5B model: the second fact would have taken the first one's place.
+    store = MemoryStore(root, clock=lambda: 1796026877)
+    kiel = store.store("User lives in Kiel", "home")[1]
+    store.store("User has a dog named Biscuit", "dog")
+    results = gates.apply(
+        store,
+        '{"intent":"replace","memories":[{"content":"User lives in Hamburg","tags":["home"],'
+        '"keywords":["Hamburg"]},{"content":"User moved from Kiel to Hamburg last week",'
+        '"tags":["location","move"],"keywords":["Kiel","Hamburg","last week"]}],"forgets":["%s"]}'
+        % kiel,
+        "I moved from Kiel to Hamburg last week.",
+        [kiel],
+    )
+    assert [result.what for result in results] == ["dropped", "replaced", "stored"]
+    assert store.get(kiel)["content"] == "User lives in Hamburg"
+    assert len(store) == 3

@@ -75,6 +75,9 @@ def apply(store, reply, user_text, offered=None, secrets=(), gone=(), known=()):
             if not fact[0].strip("*. "):
                 out.append(Result("dropped", "nothing but a secret", fact[0]))
                 continue
+            if "replaced" in [one.what for one in out] and not fact[3] + fact[4]:
+                # Beside a correction: a fact of its own, which must not take that one's place.
+                intent = "none"
             out.append(_keep(store, fact, said, intent, offered))
     _free()
     return out

@@ -144,7 +144,7 @@ _ORDERS = (
     "|talk like |from now on |ignore |disregard |system: |system prompt|you shall |be more "
     "|be less |stop being "
     "|send all |send every |助手|你是|你要|你应该|你必须|你叫|您是|机器人|从现在开始|从现在起"
-    "|假装|扮演|始终用|总是用|忽略"
+    "|假装|扮演|始终用|总是用|忽略|给我推荐|帮我|请给我"
     "|du bist |du sollst |tu es |tu dois |eres |ты |アシスタント|あなたは"
 )
 _ORDER_INSIDE = (
