@@ -238,3 +238,25 @@ def test_a_second_fact_does_not_overwrite_the_correction(root):
     assert [result.what for result in results] == ["dropped", "replaced", "stored"]
     assert store.get(kiel)["content"] == "User lives in Hamburg"
     assert len(store) == 3
+
+
+def test_the_last_example_is_in_the_language_of_the_message(root):
+    from upyclaw.memory import prompt
+
+    store = MemoryStore(root, clock=lambda: 1796026877)
+    for said, fact in (
+        ("I don't like olives.", "User loves jazz"),
+        ("Ich mag keinen Fisch.", "Nutzer mag Jazz"),
+        ("我女儿今年五岁，她喜欢画画。", "用户喜欢爵士乐"),
+    ):
+        items = [("mem-1796026877-0001", '"User lives in Kiel"')]
+        parts, user = prompt.question(store, said, items, b"- home\n")
+        shown = parts[1][1]
+        assert fact in shown and shown.index("{") > 0
+        # The form that is read, and what weak models look at last.
+        answer = json.loads(shown[shown.index("{") : shown.rindex("}") + 1])
+        assert len(answer["memories"]) == 2 and answer["memories"][1]["content"] == fact
+        assert user.index("Stored mem-1796026877-0001") < user.index("<<<\n" + said + "\n>>>")
+        # Sent for every fact.
+        assert len((parts[0][1] + shown).encode()) < 1260
+    assert "Stored" not in prompt.question(store, "I like tea", [], b"")[1]

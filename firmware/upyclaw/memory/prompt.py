@@ -27,14 +27,12 @@ _RULES = (
     '{"intent":"forget","memories":[],"forgets":["m7"]}\n'
 )
 # The last example is in the language of the message: weak models answer in its language, and a
-# fact in another shares no word with what the user said. Message, name, its label, taste, its
-# label.
+# fact in another shares no word with what the user said.
 _TWO = (
-    ("I'm Eva and I love jazz", "User's name is Eva", "name", "User loves jazz", "jazz"),
-    ("Ich heiße Eva und mag Jazz", "Nutzer heißt Eva", "Name", "Nutzer mag Jazz", "Jazz"),
-    ("我叫Eva，喜欢爵士乐", "用户叫Eva", "姓名", "用户喜欢爵士乐", "爵士乐"),
+    "I'm Eva and I love jazz|User's name is Eva|name|User loves jazz|jazz",
+    "Ich heiße Eva und mag Jazz|Nutzer heißt Eva|Name|Nutzer mag Jazz|Jazz",
+    "我叫Eva，喜欢爵士乐|用户叫Eva|姓名|用户喜欢爵士乐|爵士乐",
 )
-_GERMAN = (" ich ", " mein", " mir ", " wir ")
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -63,21 +61,17 @@ def when(now, zone):
 
 def _example(text):
     """An example with two facts, in Chinese, German or English as `text`."""
-    folded = " " + text.lower() + " "
     n = 0
-    for word in _GERMAN:
-        if word in folded:
+    for word in text.lower().split():
+        if word in ("ich", "mein", "meine", "mir", "wir"):
             n = 1
     for ch in text:
         if "\u4e00" <= ch <= "\u9fff":
             n = 2
-    said, one, name, two, jazz = _TWO[n]
     return (
-        '{}\n{{"intent":"none","memories":['
-        '{{"content":"{}","tags":["{}"],"keywords":["Eva"]}},'
-        '{{"content":"{}","tags":["{}"],"keywords":["{}"]}}]}}\n'
-        "These were examples.".format(said, one, name, two, jazz, jazz)
-    )
+        '{0}\n{{"intent":"none","memories":[{{"content":"{1}","tags":["{2}"],"keywords":["Eva"]}},'
+        '{{"content":"{3}","tags":["{4}"],"keywords":["{4}"]}}]}}\nThese were examples.'
+    ).format(*_TWO[n].split("|"))
 
 
 def question(store, text, items, catalogue):
