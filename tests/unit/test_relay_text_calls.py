@@ -128,6 +128,15 @@ def test_everything_else_stays_the_text_it_is(text: str, size: int) -> None:
     assert got.text == text and got.calls == {} and got.finish == "stop"
 
 
+def test_doubled_braces_are_a_call() -> None:
+    # A real reply: the model's template shows the form with two braces.
+    text = '{{"name": "get_time", "arguments": {"zone": "UTC"}}}'
+    got = say(text)
+    assert got.text == "" and calls(got) == [("get_time", {"zone": "UTC"})]
+    got = say(text[:-1])
+    assert got.text == text[:-1] and got.calls == {}
+
+
 def test_without_offered_tools_a_call_is_a_text() -> None:
     for tools in (None, [], [{"type": "function"}], ["get_time"]):
         got = say(TIME, tools=tools)

@@ -36,7 +36,7 @@ _BEGINNINGS = (
     "<|python_tag|>",
 )
 _KEYS = (*_NAMES, *_INPUTS, "type", "id", "tool_calls")
-_FIRST_KEY = re.compile(r'\[?\s*\{\s*"([^"]*)("?)')
+_FIRST_KEY = re.compile(r'\[?\s*\{\{?\s*"([^"]*)("?)')
 
 
 class TextCalls:
@@ -102,7 +102,7 @@ def _may_be_call(text: str) -> bool:
         return False
     key = _FIRST_KEY.match(rest)
     if key is None:
-        return re.fullmatch(r'\[?\s*\{?\s*"?', rest) is not None
+        return re.fullmatch(r'\[?\s*\{{0,2}\s*"?', rest) is not None
     return any(k == key[1] if key[2] else k.startswith(key[1]) for k in _KEYS)
 
 
@@ -116,10 +116,16 @@ def _calls(text: str, offered: set[str]) -> list[tuple[str, str]]:
         at = around.end() if around else at
         if at == len(text):
             return found if len(found) <= CALLS else []
+        # `{{...}}`: the templates of some Qwen models show the form so, by mistake.
+        doubled = text.startswith("{{", at)
         try:
-            value, at = decoder.raw_decode(text, at)
+            value, at = decoder.raw_decode(text, at + doubled)
         except (ValueError, RecursionError):
             return []
+        if doubled:
+            if not text.startswith("}", at):
+                return []
+            at += 1
         if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
             value = value["tool_calls"]
         for entry in value if isinstance(value, list) else [value]:
