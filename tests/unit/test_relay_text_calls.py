@@ -133,6 +133,8 @@ def test_doubled_braces_are_a_call() -> None:
     text = '{{"name": "get_time", "arguments": {"zone": "UTC"}}}'
     got = say(text)
     assert got.text == "" and calls(got) == [("get_time", {"zone": "UTC"})]
+    # It miscounts them, too.
+    assert calls(say(text + "}")) == [("get_time", {"zone": "UTC"})]
     got = say(text[:-1])
     assert got.text == text[:-1] and got.calls == {}
 

@@ -125,7 +125,8 @@ def _calls(text: str, offered: set[str]) -> list[tuple[str, str]]:
         if doubled:
             if not text.startswith("}", at):
                 return []
-            at += 1
+            while text.startswith("}", at):
+                at += 1
         if isinstance(value, dict) and isinstance(value.get("tool_calls"), list):
             value = value["tool_calls"]
         for entry in value if isinstance(value, list) else [value]:
