@@ -116,7 +116,7 @@ def _calls(text: str, offered: set[str]) -> list[tuple[str, str]]:
         at = around.end() if around else at
         if at == len(text):
             return found if len(found) <= CALLS else []
-        # `{{...}}`: the templates of some Qwen models show the form so, by mistake.
+        # `{{...}}`: some chat templates show the form so, by mistake.
         doubled = text.startswith("{{", at)
         try:
             value, at = decoder.raw_decode(text, at + doubled)
