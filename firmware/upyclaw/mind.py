@@ -4,7 +4,6 @@ Owns the wiring between `memory` (which knows no model) and the model client, an
 `memory.*`. Must not know sessions or channels: the agent calls it, `notify` tells the chat.
 """
 
-from upyclaw.compat import collect
 from upyclaw.memory.store import MemoryStore
 from upyclaw.memory.worker import Worker
 from upyclaw.prompt import Request
@@ -118,10 +117,11 @@ class Mind:
         return note(labels) if self.settings["notes"] == "on" else ""
 
     async def give_way(self):
-        """A turn has no room in the heap: a running extraction ends, the memory's code goes."""
+        """A turn has no room in the heap: a running extraction ends, the memory's code and its
+        label list go."""
         await self.worker.give_way()
+        self.store.label_list = None
         self.store.sleep()
-        collect()
 
     def close(self):
         """Bring MEMORY.md, index and digest up to date. Raises StorageError."""

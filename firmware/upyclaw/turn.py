@@ -98,7 +98,7 @@ class Turn:
         self._mind = mind
         self._text = text
         self._tools = None
-        self._sections = []
+        self._sections: list | None = []
         self._notes = ""
 
     async def run(self):
@@ -140,6 +140,8 @@ class Turn:
         if self._made_room or not self._agent.mind:
             raise MemoryError
         self._made_room = True
+        # The next request makes them anew.
+        self._sections = None
         await self._agent.mind.give_way()
 
     async def _reply(self):
@@ -149,6 +151,8 @@ class Turn:
             handler.drain = self._sink.drain
             try:
                 collect()
+                if self._sections is None:
+                    self._sections = self._mind.sections(True) if self._mind else []
                 request = build_request(
                     self._agent,
                     self._session,

@@ -51,6 +51,7 @@ def play(tmp_path: Path, scripts: list[dict[str, Any]]) -> list[tuple[dict[str, 
     create_image(image, 1024)
     todo.write_text(json.dumps(scripts, ensure_ascii=False), "utf-8")
     said = micropython(_SCRIPT, image, todo, heap="8M")
+    assert "Traceback" not in said, said[said.index("Traceback") :]
     told = [json.loads(one) for one in said.splitlines()]
     assert len(told) == len(scripts)
     source = open_source(image)

@@ -23,20 +23,20 @@ def drop(name):
         unload(_PREFIX + name)
 
 
-def wipe(*names):
-    """Unload modules of this package, none of which runs, and empty them; then collect.
-
-    The collector takes old words on the C stack for pointers; one that points to a function would
-    keep its module and all that this one imports, 20 KB with the filter.
-    """
+def unwanted(*names):
+    """Unload modules of this package and collect. Who still holds on to one goes on with it."""
     if MICROPYTHON:
         for name in names:
-            empty(name)
+            drop(name)
         gc.collect()
 
 
 def empty(name):
-    """`wipe` of one module, without collecting."""
+    """Unload a module of which nothing runs and that nobody holds on to, and empty it.
+
+    The collector takes old words on the C stack for pointers; one that points to a function would
+    keep its module and all that this one imports, 20 KB with the filter.
+    """
     module = sys.modules.get(_PREFIX + name) if MICROPYTHON else None
     if module:
         module.__dict__.clear()
@@ -46,7 +46,7 @@ def empty(name):
 def drop_all(wiped=False):
     """Unload every module of this package but those that hold data, and collect at once: what is
     allocated next must not come to lie behind the garbage. `wiped`: none of them runs but those
-    of _AT_WORK, see `wipe`."""
+    of _AT_WORK, see `empty`."""
     if MICROPYTHON:
         names = [name[len(_PREFIX) :] for name in sys.modules if name.startswith(_PREFIX)]
         for name in names:

@@ -10,7 +10,7 @@ loses a few counts, never doubles them); the rename of the records is the commit
 
 from ..compat import const
 from ..storage.files import close, discard, replace, wrap
-from . import wipe
+from . import unwanted
 from .journal import KEEP, LIMIT
 
 _CHUNK = const(256)
@@ -68,12 +68,12 @@ def compact(store, forget=-1):
 
 
 def _rewritten(store, path):
-    wipe("core", "slots", "rank")
+    unwanted("core", "slots", "rank")
     from .rewrite import rewrite
 
     out = rewrite(store, path)
     del rewrite
-    wipe("rewrite", "render")
+    unwanted("rewrite", "render")
     return out
 
 
@@ -82,7 +82,7 @@ def _derive(store):
 
     write_derived(store)
     del write_derived
-    wipe("derived", "dates")
+    unwanted("derived", "dates")
 
 
 def _mark(journal, now):

@@ -127,6 +127,13 @@ def _labels(store):
     return labels(store)
 
 
+def _applied(worker, reply, job, offered):
+    from .gates import apply
+
+    secrets = worker.secrets() if worker.secrets else ()
+    return apply(worker.store, reply, job[1], offered, secrets, worker.gone, job[2])
+
+
 async def work(worker, job):
     """Ask about one text and apply the answer; counts as done or failed. The worker catches what
     the model's side raises."""
@@ -151,10 +158,16 @@ async def work(worker, job):
         return
     # Beside a turn there is no room for it; what the user hears first is the turn.
     await worker.free()
-    from .gates import apply, labels_in, note
+    try:
+        results = _applied(worker, reply, job, offered)
+    except MemoryError:
+        # Once more with all that can be given back. What is stored already is found again.
+        store.label_list = None
+        store.sleep()
+        worker.make_room()
+        results = _applied(worker, reply, job, offered)
+    from .gates import labels_in, note
 
-    secrets = worker.secrets() if worker.secrets else ()
-    results = apply(store, reply, job[1], offered, secrets, worker.gone, job[2])
     if results is None:
         worker.failed += 1
         worker.last = "The model's answer was not in the form asked for."

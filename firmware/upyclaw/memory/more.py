@@ -5,7 +5,7 @@ called.
 """
 
 from ..compat import const, ticks_ms
-from . import drop, drop_all, record
+from . import drop, record
 from .cuts import hash30
 
 RECALL_LIMIT = const(8)
@@ -130,32 +130,6 @@ def pin(memory, id, on=True):
     return out
 
 
-def forget(memory, id):
-    """Forget an item: gone from the records, the index and MEMORY.md when this returns.
-
-    Returns its labels, or None if there is no such item. The digest keeps the id alone (B25).
-    """
-    memory.writable()
-    slot = memory.find(id)
-    if slot < 0:
-        return None
-    # Not the whole item, which is a kilobyte: what comes now needs the heap.
-    content = memory.text_of(slot, b"content")
-    labels = record.labels_of(memory.text_of(slot, b"tags"))
-    from .compact import compact
-
-    compact(memory, slot)
-    del compact
-    drop("compact")
-    memory.journal.add("forget", id)
-    memory.journal.flush()
-    if memory.on_forget:
-        # What compaction needed leaves the heap before the waiting jobs are looked through.
-        drop_all()
-        memory.on_forget(content)
-    return labels
-
-
 def related(memory, content, but=-1):
     """(relation, slot) of the stored item nearest to `content` by the string rule."""
     from .relate import relate
@@ -185,7 +159,6 @@ METHODS = {
     "catalogue": catalogue,
     "recall": recall,
     "pin": pin,
-    "forget": forget,
     "related": related,
     "flush": flush,
 }

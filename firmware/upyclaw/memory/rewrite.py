@@ -24,7 +24,13 @@ def rewrite(store, path):
     done = False
     try:
         f = open(path, "wb")
-        for i, line in store.lines(i for i in range(table.n) if table.flags[i] & LIVE):
+        # Read here: MemoryStore.lines would bring the code of all its neighbours.
+        buf = memoryview(bytearray(max(table.length) if table.n else 0))
+        for i in range(table.n):
+            if not table.flags[i] & LIVE:
+                continue
+            line = buf[: table.length[i]]
+            store.read(i, line)
             if not i & 7:
                 # Now, not when the heap is full of pieces of lines.
                 collect()

@@ -9,19 +9,24 @@ from array import array
 from ..compat import const
 from .heat import LIVE
 
+# Slots the arrays grow by. The second time by so many that a full memory needs no more: grown bit
+# by bit they would come to lie all over the heap.
 _STEP = const(32)
+_MOST = const(128)
 
 
 def add(table):
     """Append an empty live slot and return its number."""
     i = table.n
     if i == len(table.flags):
+        step = _MOST if i == _STEP else _STEP
         for a in (table.id_hash, table.offset, table.updated, table.key, table.sig):
-            a.extend(array("I", bytes(4 * _STEP)))
-        for a in (table.length, table.count, table.labels, table.labels, table.labels):
-            a.extend(array("H", bytes(2 * _STEP)))
-        table.pending.extend(bytes(_STEP))
-        table.flags.extend(bytes(_STEP))
+            a.extend(array("I", bytes(4 * step)))
+        for a in (table.length, table.count):
+            a.extend(array("H", bytes(2 * step)))
+        table.labels.extend(array("H", bytes(6 * step)))
+        table.pending.extend(bytes(step))
+        table.flags.extend(bytes(step))
     table.n = i + 1
     table.live += 1
     table.flags[i] = LIVE

@@ -97,7 +97,7 @@ class Journal(Lazy):
 
 
 class MemoryStore(Lazy):
-    """The items in folder `root` (made if missing). Methods: also core.py, storing.py, more.py.
+    """The items in folder `root` (made if missing). Methods: also core.py, more.py and others.
 
     `clock` returns Unix seconds, 0 for unknown. `readonly` never writes: for looking at pulled
     files. Methods raise StorageError (FlashFull on a full flash: what was there stays whole) and
@@ -133,7 +133,11 @@ class MemoryStore(Lazy):
         self.notices = []
 
     def find_method(self, name):
-        """core.py, more.py, seek.py, storing.py"""
+        """core.py, more.py, seek.py, storing.py, forgetting.py"""
+        if name == "forget":
+            from .forgetting import forget
+
+            return forget
         if name == "search":
             from .seek import search
 

@@ -5,7 +5,7 @@ method of MemoryStore (store.py). Loaded when one is called.
 """
 
 from ..compat import const
-from . import drop_all, wipe
+from . import drop_all, unwanted
 from .cuts import clean, cut
 
 # As in record.py, which would cost the heap of its code.
@@ -21,6 +21,10 @@ def store(memory, content, tags="", keywords="", source="manual", memory_id=""):
     """
     memory.writable()
     content = _content(content)
+    table = memory.table
+    if table.n == len(table.flags) > table.live:
+        # In place of growing: the arrays of a full memory stay as they are, and where they are.
+        table.squeeze()
     if memory_id:
         from .render import normal_id
 
@@ -62,13 +66,13 @@ def _content(content):
 def _relate(memory, content, but):
     """relate.relate. Nothing else is loaded meanwhile, and its code is gone before that of the
     change comes: beside a turn a chip has no room for both."""
-    wipe("core", "slots", "rank", "record")
+    unwanted("core", "slots", "rank", "record")
     drop_all()
     from .relate import relate
 
     found = relate(memory, content, but)
     del relate
-    wipe("relate", "keys", "norm", "text", "contents")
+    unwanted("relate", "keys", "norm", "text", "contents")
     drop_all()
     return found
 

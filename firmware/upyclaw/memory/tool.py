@@ -44,7 +44,9 @@ class MemoryTool:
 
         Three steps, and the code of each is gone before that of the next comes: what is asked
         for, the store's part, the answer. Beside a turn a chip has no room for two of them.
+        MemoryError if it has none for one; the call can be made again.
         """
+        done = False
         try:
             if self._writes and getattr(context, "untrusted", False):
                 from .tooldone import REFUSED
@@ -60,6 +62,7 @@ class MemoryTool:
             result = getattr(self._target, method)(*values) if method else None
             drop_all(True)
             if self._writes:
+                done = True
                 from .tooldone import answer
 
                 return answer(self.name, result, detail, context)
@@ -72,7 +75,9 @@ class MemoryTool:
 
             return failed(self.name, error)
         except MemoryError:
-            return '{"ok":false,"error":"the board has no room for this beside the turn"}'
+            if done:
+                return '{"ok":true,"message":"done; no room to say more"}'
+            raise
         finally:
             drop_all(True)
             collect()

@@ -78,9 +78,9 @@ def _store(store, args):
             "not a fact about the user", "How the assistant shall be is kept with profile_update."
         )
     if not tags and content:
-        from . import wipe
+        from . import unwanted
 
-        wipe("safety", "text")
+        unwanted("safety", "text")
         from .label import labels_for
 
         tags = ",".join(labels_for(store, content))
