@@ -11,7 +11,7 @@ their interfaces; must not know channels or serial lines. Answers go to a `sink`
 
 import asyncio
 
-from upyclaw.compat import collect, ticks_diff, ticks_ms, ticks_us, unload
+from upyclaw.compat import collect, empty, ticks_diff, ticks_ms, ticks_us, unload
 from upyclaw.storage import FINAL, SessionBlocked, StorageError, json_escape, user_record
 from upyclaw.storage.chatmap import ChatMap
 from upyclaw.turn import OPENAI, Turn
@@ -64,6 +64,8 @@ class Agent:
         self._tools = None
         self._maps = {}
         self._locks = {}
+        self._turns = []  # tasks with a turn in work
+        self._relieved = False  # they were cancelled for want of memory
         self._damaged = []  # ids of sessions whose unreadable records the user knows of
 
     def map(self, chat):
@@ -108,6 +110,18 @@ class Agent:
         unload("upyclaw.tools.rounds")
         collect()
 
+    def relieve(self):
+        """The heap is so full that not even the link runs, and a turn would wait for it for ever.
+
+        What waits for the model gives way: the extraction, the next time the turns.
+        """
+        if self.mind and self.mind.worker.asking:
+            self.mind.worker.asking.cancel()
+            return
+        self._relieved = True
+        for task in self._turns:
+            task.cancel()
+
     async def answer(self, chat, text, sink):
         """Answer one line of chat `chat`; the fields of the end event.
 
@@ -148,7 +162,7 @@ class Agent:
             try:
                 done, words = self._command(chat, text)
             finally:
-                unload("upyclaw.commands", "upyclaw.memory_commands", "upyclaw.context_command")
+                empty("upyclaw.commands", "upyclaw.memory_commands", "upyclaw.context_command")
                 if self.mind:
                     self.mind.store.sleep()
             sink.text(words)
@@ -213,15 +227,19 @@ class Agent:
         flash = ticks_diff(ticks_us(), clock)
         mind = self.mind if self.sees_memory(chat) else None
         turn = Turn(self, session, mind, text, extra, sink)
+        task = asyncio.current_task()
+        self._turns.append(task)
         try:
             await turn.run()
         except asyncio.CancelledError:
-            turn.error = "Stopped."
+            turn.error = NO_MEMORY if self._relieved else "Stopped."
         except MemoryError:
             turn.error = NO_MEMORY
         except Exception as error:
             # A fault of ours must not leave the person waiting, nor the session open.
             turn.error = "The turn failed inside the board ({!r}).".format(error)
+        self._turns.remove(task)
+        self._relieved = False
         collect()
         try:
             session.finish()

@@ -209,6 +209,8 @@ class App:
             try:
                 await run()
             except Exception as error:
+                if isinstance(error, MemoryError):
+                    self.agent.relieve()
                 self.log("upyclaw: {} failed ({!r}) and was started again.".format(name, error))
             await sleep_ms(500)
 

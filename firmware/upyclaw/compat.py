@@ -100,6 +100,18 @@ def unload(*names):
                 delattr(parent, name[dot + 1 :])
 
 
+def empty(*names):
+    """`unload` for modules of which nothing runs and that nobody holds on to: they are emptied.
+
+    The collector takes old words on the C stack for pointers; one that points to a function would
+    keep its module and all that this one imports.
+    """
+    for name in names:
+        if MICROPYTHON and name in sys.modules:
+            sys.modules[name].__dict__.clear()
+            unload(name)
+
+
 def join_surrogates(text):
     """Join escaped surrogate pairs into one character; a lone half becomes U+FFFD (B06).
 

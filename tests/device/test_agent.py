@@ -252,6 +252,21 @@ async def test_stop_closes_the_turn(root):
     assert (await ask(agent, "next"))[0]["ok"]
 
 
+async def test_a_turn_gives_way_when_the_link_has_no_room(root):
+    agent = agent_for(root, Model(30))
+    asked = asyncio.create_task(ask(agent, "hi"))
+    while not agent.client.requests:
+        await asyncio.sleep(0)
+    agent.relieve()
+    fields, _ = await asked
+    assert not fields["ok"] and "memory" in fields["error"]
+    agent.relieve()
+    agent.client.steps = ["Hello!"]
+    fields, sink = await ask(agent, "hi again")
+    assert fields["ok"] and sink.words == "Hello!"
+    assert [r for r, _ in records(agent)] == [1, 2, 1, 2]
+
+
 async def test_no_model_stores_nothing(root):
     model = Model("never")
     model.available = False

@@ -177,16 +177,19 @@ class Talk:
         assert turn.text.strip() == reply.strip()
         self.sent(recalled)
 
-    def sent(self, recalled: str = "") -> None:
+    def sent(self, recalled: str = "", requests: int = 1) -> None:
+        """One of the last `requests` had the labels: after a tool that had to make room the next
+        one may be without."""
+        systems = [request["messages"][0]["content"] for request in self.model.asked[-requests:]]
+        assert any("- birthday\n" in system for system in systems), systems
         messages = self.model.asked[-1]["messages"]
-        assert "- birthday\n" in messages[0]["content"]
         last = [m for m in messages if m["role"] == "user"][-1]["content"]
         assert recalled in last, last
 
     async def tool(self, line: str, name: str, *expected: str, **arguments: Any) -> str:
         """A turn in which the model calls a tool and then answers."""
         await self.line(line, call(name, **arguments), completion("Done, as you wish."))
-        self.sent()
+        self.sent(requests=2)
         result = str(self.model.asked[-1]["messages"][-1]["content"])
         assert self.model.asked[-1]["messages"][-1]["role"] == "tool"
         for words in ('"ok":true', *expected):

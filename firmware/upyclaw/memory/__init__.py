@@ -8,6 +8,7 @@ turns are loaded when used and dropped.
 import gc
 import sys
 
+from .. import compat
 from ..compat import MICROPYTHON, unload
 
 _PREFIX = "upyclaw.memory."
@@ -32,15 +33,8 @@ def unwanted(*names):
 
 
 def empty(name):
-    """Unload a module of which nothing runs and that nobody holds on to, and empty it.
-
-    The collector takes old words on the C stack for pointers; one that points to a function would
-    keep its module and all that this one imports, 20 KB with the filter.
-    """
-    module = sys.modules.get(_PREFIX + name) if MICROPYTHON else None
-    if module:
-        module.__dict__.clear()
-        drop(name)
+    """compat.empty for a module of this package."""
+    compat.empty(_PREFIX + name)
 
 
 def drop_all(wiped=False):

@@ -8,7 +8,7 @@ kept over a restart.
 
 import asyncio
 
-from ..compat import collect, const, sleep_ms, ticks_diff, ticks_ms
+from ..compat import MICROPYTHON, collect, const, sleep_ms, ticks_diff, ticks_ms
 
 WAITING = const(4)
 # ms of a pause; between two looks at the clock.
@@ -158,15 +158,18 @@ class Worker:
                 await self.wake.wait()
             self.running = self.jobs.pop(0)
             self.gone = []
-            try:
-                from .job import work
+            from . import job
 
-                await work(self, self.running)
-                del work
+            try:
+                await job.work(self, self.running)
             except Exception as e:
                 self.failed += 1
                 self.last = "{}: {}".format(type(e).__name__, str(e)[:160])
             finally:
                 self.running = None
+            if MICROPYTHON:
+                # As compat.empty does; by now the module may not be known by its name any more.
+                job.__dict__.clear()
+            del job
             self.store.sleep()
             collect()
