@@ -80,8 +80,8 @@ _HARMS: list[tuple[str, str, str, dict[str, bytes | None]]] = [
     ("firmware", "fault", "2 starts in a row", {"/failed_starts.txt": b"A()\nMemoryError()\n"}),
     ("firmware", "hint", "an update broke off", {"/upyclaw.new/gone.txt": b""}),
     ("firmware", "hint", "another version", {"/upyclaw/files.txt": b""}),
-    ("flash", "fault", "new turns are not saved", {"/big": b"x" * 1_480_000}),
-    ("flash", "hint", "to be tidied", {"/big": b"x" * 1_300_000, _LOG + ".bad": b"y"}),
+    ("flash", "fault", "new turns are not saved", {"/big": -6}),
+    ("flash", "hint", "to be tidied", {"/big": -40, _LOG + ".bad": b"y"}),
 ]
 
 
@@ -93,6 +93,9 @@ def test_what_is_wrong_is_said(healthy, see, tmp_path, what, state, words, files
         for path, data in files.items():
             if data is None:
                 image.remove(path)
+            elif isinstance(data, int):
+                # All but so many blocks.
+                image.write(path, bytes(4096 * (512 - image.used_blocks + data)))
             else:
                 image.write(path, data)
     code, told = see(place)

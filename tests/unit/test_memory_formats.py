@@ -132,7 +132,6 @@ def test_markdown_and_index_of_the_reference_agree_with_its_records(name):
 @pytest.mark.parametrize("name", _ALL)
 def test_findings_of_the_golden_folders(name):
     faults = {
-        "l_evict_140/before": {"index-next-id"},
         "r_replay_rules/before": {
             "not-json",
             "no-id",
@@ -143,7 +142,6 @@ def test_findings_of_the_golden_folders(name):
             "flag",
             "number",
             "line-end-missing",
-            "index-next-id",
         },
         "w_compaction_truncates/after": {"torn-tail"},
         "w_corrupt_index/before": {"index-damaged"},
