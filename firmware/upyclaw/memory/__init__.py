@@ -37,6 +37,13 @@ def empty(name):
     compat.empty(_PREFIX + name)
 
 
+def over(module):
+    """All work of `module` is done: `empty` for one that may not be known by its name any more.
+    `drop_all` must follow."""
+    if MICROPYTHON:
+        module.__dict__.clear()
+
+
 def drop_all(wiped=False):
     """Unload every module of this package but those that hold data, and collect at once: what is
     allocated next must not come to lie behind the garbage. `wiped`: none of them runs but those

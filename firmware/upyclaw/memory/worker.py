@@ -8,7 +8,8 @@ kept over a restart.
 
 import asyncio
 
-from ..compat import MICROPYTHON, collect, const, sleep_ms, ticks_diff, ticks_ms
+from ..compat import collect, const, sleep_ms, ticks_diff, ticks_ms
+from . import over
 
 WAITING = const(4)
 # ms of a pause; between two looks at the clock.
@@ -167,9 +168,7 @@ class Worker:
                 self.last = "{}: {}".format(type(e).__name__, str(e)[:160])
             finally:
                 self.running = None
-            if MICROPYTHON:
-                # As compat.empty does; by now the module may not be known by its name any more.
-                job.__dict__.clear()
+            over(job)
             del job
             self.store.sleep()
             collect()
