@@ -64,8 +64,7 @@ class Agent:
         self._tools = None
         self._maps = {}
         self._locks = {}
-        self._turns = []  # tasks with a turn in work
-        self._relieved = False  # they were cancelled for want of memory
+        self._turns = []  # (task, Turn) of those in work
         self._damaged = []  # ids of sessions whose unreadable records the user knows of
 
     def map(self, chat):
@@ -118,8 +117,8 @@ class Agent:
         if self.mind and self.mind.worker.asking:
             self.mind.worker.asking.cancel()
             return
-        self._relieved = True
-        for task in self._turns:
+        for task, turn in self._turns:
+            turn.error = NO_MEMORY
             task.cancel()
 
     async def answer(self, chat, text, sink):
@@ -227,19 +226,18 @@ class Agent:
         flash = ticks_diff(ticks_us(), clock)
         mind = self.mind if self.sees_memory(chat) else None
         turn = Turn(self, session, mind, text, extra, sink)
-        task = asyncio.current_task()
-        self._turns.append(task)
+        running = asyncio.current_task(), turn
+        self._turns.append(running)
         try:
             await turn.run()
         except asyncio.CancelledError:
-            turn.error = NO_MEMORY if self._relieved else "Stopped."
+            turn.error = turn.error or "Stopped."
         except MemoryError:
             turn.error = NO_MEMORY
         except Exception as error:
             # A fault of ours must not leave the person waiting, nor the session open.
             turn.error = "The turn failed inside the board ({!r}).".format(error)
-        self._turns.remove(task)
-        self._relieved = False
+        self._turns.remove(running)
         collect()
         try:
             session.finish()
