@@ -5,7 +5,7 @@ model and costs no erase. What is stable from turn to turn comes first; what dep
 words last.
 """
 
-from ..compat import collect, const
+from ..compat import const
 
 # Names of the sections, as the reference has them.
 PROFILE = "Editable Profile Memory"
@@ -51,7 +51,6 @@ def stable_parts(store, profile=None, mode="full", tools=True):
         except MemoryError:
             # The turn is worth more than the list; memory_recall with words works without it.
             store.sleep()
-            collect()
     return parts
 
 
@@ -79,7 +78,6 @@ def recalled(store, text, most=3):
         # The heap has no room for a search beside this turn: it goes on without.
         pass
     store.sleep()
-    collect()
     return (RECALLED, found) if found else None
 
 

@@ -6,7 +6,6 @@ from it unchecked. Each step loads its own code and gives it back: together they
 chip.
 """
 
-from ..compat import collect
 from . import drop_all
 
 # Words by which somebody asks to forget.
@@ -79,7 +78,7 @@ def apply(store, reply, user_text, offered=None, secrets=(), gone=(), known=()):
                 # Beside a correction: a fact of its own, which must not take that one's place.
                 intent = "none"
             out.append(_keep(store, fact, said, intent, offered))
-    _free()
+    drop_all()
     return out
 
 
@@ -93,7 +92,7 @@ def _stated(user_text, memories):
         if isinstance(text, str) and ("?" in text or "\uff1f" in text):
             entry["content"] = statements(text).replace("\n", ", ")
     del statements
-    _free()
+    drop_all()
     return said
 
 
@@ -102,7 +101,7 @@ def _orders(memories):
 
     found = orders(memories)
     del orders
-    _free()
+    drop_all()
     return found
 
 
@@ -114,25 +113,20 @@ def _checked(*args):
 
 def _safe(fact, secrets):
     """The fact without secrets, and with a label."""
-    _free()
+    drop_all()
     from .screen import masked
 
     fact = masked(fact, secrets)
     del masked
-    _free()
+    drop_all()
     if not fact[1]:
         from .label import label_for
 
         # Of the masked content: a label must not give away what is hidden there.
         fact = (fact[0], label_for(fact[0])) + fact[2:]
         del label_for
-        _free()
+        drop_all()
     return fact
-
-
-def _free():
-    drop_all()
-    collect()
 
 
 def _keep(store, fact, said, intent, offered):
@@ -184,7 +178,7 @@ def _corrected(store, content, tags, said):
 
     target = closest(store, content, tags) or only_match(store, said)
     del closest, only_match
-    _free()
+    drop_all()
     return target
 
 
@@ -211,7 +205,7 @@ def _forget(store, user_text, intent, ids, offered, out):
             out.append(Result("dropped", "not clear which item is meant"))
     del only_match, same_matter
     for id in found:
-        _free()
+        drop_all()
         content = store.get(id)["content"]
         labels = store.forget(id)
         out.append(Result("forgotten", "the user asked for it", content, id, labels))

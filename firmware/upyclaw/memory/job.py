@@ -7,7 +7,7 @@ loaded.
 
 import asyncio
 
-from ..compat import collect, const, sleep_ms
+from ..compat import const, sleep_ms
 from .worker import WAITING
 
 # ms for a reply that a turn has held back.
@@ -142,7 +142,6 @@ async def work(worker, job):
         worker.skipped += 1
         return
     store.sleep()
-    collect()
     offered, asked = _asked(worker, job[1])
     store.sleep()
     reply = await _within(worker, asked)

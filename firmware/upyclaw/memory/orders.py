@@ -5,7 +5,6 @@ a model. The sentence exists only when the record is on flash. Every line of the
 so what only an order needs is loaded when there is one.
 """
 
-from ..compat import collect
 from . import drop_all
 
 
@@ -23,21 +22,16 @@ class Answer:
 def obey(store, text, secrets=()):
     """Carry out the order in the user's line. Returns an Answer, or None if there is none.
 
-    Raises StorageError: then nothing was stored, and nothing may be confirmed.
+    Raises StorageError: then nothing was stored, and nothing may be confirmed. What each step has
+    loaded goes before the next: they do not fit the chip together.
     """
     kind, what = _recognised(text)
     answer = None
     if kind:
-        _free()
+        drop_all()
         answer = _remember(store, what, secrets) if kind == "store" else _forget(store, what)
     store.sleep()
     return answer
-
-
-def _free():
-    """What the step before has loaded goes: the steps do not fit the chip together."""
-    drop_all()
-    collect()
 
 
 def _recognised(text):
@@ -48,13 +42,13 @@ def _recognised(text):
 
 def _remember(store, what, secrets):
     fact, more = _divided(what)
-    _free()
+    drop_all()
     fact, secret = _safe(fact, secrets)
-    _free()
+    drop_all()
     if not fact:
         return None
     tags = ",".join(_labels(store, fact))
-    _free()
+    drop_all()
     how, id, labels = store.store(fact, tags, "", "user")
     sentence = ("I knew that: " if how == "same" else "Remembered: ") + store.get(id)["content"]
     if secret:
@@ -104,7 +98,7 @@ def _labels(store, fact):
 
 def _forget(store, what):
     id, near = _meant(store, what)
-    _free()
+    drop_all()
     if id:
         labels = store.forget(id)
         return Answer("Forgotten: 1 memory.", labels or ())

@@ -80,4 +80,3 @@ class MemoryTool:
             raise
         finally:
             drop_all(True)
-            collect()

@@ -171,4 +171,3 @@ class Worker:
             over(job)
             del job
             self.store.sleep()
-            collect()
